@@ -1,0 +1,6 @@
+"""``python -m turnback``."""
+
+from turnback.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,424 @@
+"""git's index, read without git: what is tracked, which trees git knows already, and which files differ from it.
+
+``IndexView`` holds the C core's arrays; a Python object is made for an entry only when somebody asks for it, never for the
+hundred thousand that are unchanged. The file's bytes are handed in: reading them (and the shared file of a split
+index) is the caller's, and so is checking the trailing checksum, where that is wanted (``checksum_ok``).
+
+What is refused, and why, stands in ``csrc/index.h``; everything refused is a ``CoreError``.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from turnback.native.lib import CoreError, ErrorCode, call, ffi, lib, owned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "CancelFlag",
+    "EntryState",
+    "IndexEntry",
+    "IndexStat",
+    "IndexView",
+    "StatValue",
+    "TreeNode",
+    "TreeNodes",
+]
+
+_HASHES = {20: "sha1", 32: "sha256"}
+
+
+class IndexEntry(NamedTuple):
+    """One path of the index.
+
+    Attributes:
+        path: relative to the tree; of a sparse index's folder it ends in ``/``.
+        mode: git's: 0o100644, 0o100755, 0o120000, 0o160000, or 0o040000 for a sparse folder.
+        oid: of the blob, the commit (gitlink) or the tree (sparse folder).
+        stage: 0, or 1 to 3 in a conflict.
+        skip_worktree: the index keeps its content, whatever the tree has.
+        assume_unchanged: the user asked git not to look.
+        intent_to_add: added without content.
+        size: bytes of the file when it was added, modulo 2**32.
+        mtime_ns: its modification time then.
+    """
+
+    path: bytes
+    mode: int
+    oid: bytes
+    stage: int
+    skip_worktree: bool
+    assume_unchanged: bool
+    intent_to_add: bool
+    size: int
+    mtime_ns: int
+
+
+class TreeNode(NamedTuple):
+    """A folder in the index's cache tree: its tree object (None: changed since) and how many entries are beneath it (-1 then)."""
+
+    oid: bytes | None
+    entry_count: int
+
+
+class EntryState(enum.Enum):
+    """How a path on disk stands to its index entry.
+
+    ``CHANGED`` says that the index does not vouch for the path: other stat data, too young to trust, another kind of file
+    (``IndexStat.mode`` says which), a conflict or intent-to-add. Only its content tells whether it really differs.
+    """
+
+    UNCHANGED = enum.auto()
+    NARROW = enum.auto()  # unchanged, with permissions narrower than usual
+    CHANGED = enum.auto()
+    DELETED = enum.auto()  # also: a parent is missing, a file or a link
+    FOLDER = enum.auto()  # a folder stands where the index has a file
+    GITLINK = enum.auto()  # a nested repository's folder is there: its HEAD is the caller's to compare
+    SKIP_WORKTREE = enum.auto()  # not looked at
+    UNREADABLE = enum.auto()  # it could not be looked at (IndexStat.os_error)
+
+
+_STATES = {
+    lib.TB_STAT_UNCHANGED: EntryState.UNCHANGED,
+    lib.TB_STAT_RACY: EntryState.CHANGED,
+    lib.TB_STAT_CHANGED: EntryState.CHANGED,
+    lib.TB_STAT_TYPE_CHANGED: EntryState.CHANGED,
+    lib.TB_STAT_DELETED: EntryState.DELETED,
+    lib.TB_STAT_IS_FOLDER: EntryState.FOLDER,
+    lib.TB_STAT_GITLINK: EntryState.GITLINK,
+    lib.TB_STAT_SKIP_WORKTREE: EntryState.SKIP_WORKTREE,
+    lib.TB_STAT_UNREADABLE: EntryState.UNREADABLE,
+    lib.TB_STAT_NARROW: EntryState.NARROW,
+}
+
+
+class CancelFlag:
+    """Stops a running call from another thread: ``set()``, and the call ends with ``ErrorCode.CANCELLED``."""
+
+    __slots__ = ("_flag",)
+
+    def __init__(self) -> None:
+        self._flag = ffi.new("int32_t *")
+
+    def set(self) -> None:
+        """Ask the call to stop; it looks between folders."""
+        self._flag[0] = 1
+
+    @property
+    def pointer(self) -> Any:
+        """For the core."""
+        return self._flag
+
+
+class TreeNodes:
+    """The cache tree, by folder (``b""``: the root). A look-up is one call of the core."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    def get(self, folder: bytes) -> TreeNode | None:
+        """The node of a folder; None when git has none, or one whose number of entries no longer fits."""
+        position = lib.tb_index_tree_find(self._index, folder, len(folder))
+        if position < 0:
+            return None
+        node = self._index.tree[position]
+        if node.entry_count < 0:
+            return TreeNode(None, -1)
+        return TreeNode(bytes(ffi.buffer(node.oid, self._index.oid_len)), node.entry_count)
+
+    def __len__(self) -> int:
+        return int(self._index.tree_count)
+
+    def folders(self) -> list[bytes]:
+        """Every folder that has a node, parents first: for tests and doctors."""
+        paths: list[bytes] = []
+        for position in range(len(self)):
+            node = self._index.tree[position]
+            name = bytes(ffi.buffer(self._index.tree_names + node.name_off, node.name_len))
+            above = paths[node.parent] if position else b""
+            paths.append(above + b"/" + name if above else name)
+        return paths
+
+
+class IndexView:
+    """A parsed index: read-only, in git's order, safe to use from several threads.
+
+    Attributes:
+        version: 2, 3 or 4.
+        oid_size: bytes of an object id, 20 or 32.
+        is_split: it was merged with a shared file.
+        is_sparse: some entries may be folders.
+        tree_nodes: the cache tree.
+    """
+
+    __slots__ = ("_index", "is_sparse", "is_split", "oid_size", "tree_nodes", "version")
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+        self.version: int = index.version
+        self.oid_size: int = index.oid_len
+        self.is_split = bool(index.flags & lib.TB_INDEX_SPLIT)
+        self.is_sparse = bool(index.flags & lib.TB_INDEX_SPARSE)
+        self.tree_nodes = TreeNodes(index)
+
+    @classmethod
+    def parse(cls, data: bytes, shared: bytes | None = None, oid_size: int = 20) -> Self:
+        """Read the bytes of an index file.
+
+        Args:
+            data: the whole file.
+            shared: the whole shared file, if it is a split index (``shared_oid`` says which).
+            oid_size: 20 (sha1) or 32 (sha256).
+
+        Raises:
+            CoreError: it is damaged, has a mandatory extension that isn't known, or is split and ``shared`` is missing
+                or another one (``ErrorCode.SHARED_INDEX``).
+        """
+        made = ffi.new("tb_index **")
+        own = ffi.from_buffer("uint8_t[]", data)
+        base = ffi.NULL if shared is None else ffi.from_buffer("uint8_t[]", shared)
+        call(lib.tb_index_parse, made, own, len(data), base, len(shared or b""), oid_size)
+        return cls(owned(made[0], lib.tb_index_free))
+
+    @classmethod
+    def empty(cls, oid_size: int = 20) -> Self:
+        """What a repository has whose index was never written."""
+        return cls.parse(b"DIRC\0\0\0\2\0\0\0\0" + bytes(oid_size), oid_size=oid_size)
+
+    @staticmethod
+    def shared_oid(data: bytes, oid_size: int = 20) -> bytes | None:
+        """The id of the shared file (``sharedindex.<hex>`` in the git folder), None when the index isn't split.
+
+        Raises:
+            CoreError: it is damaged.
+        """
+        # The id stands behind the entries, so finding it is parsing; the core is asked only when it may be there at all.
+        if b"link" not in data:
+            return None
+        try:
+            IndexView.parse(data, None, oid_size)
+        except CoreError as error:
+            if error.code is ErrorCode.SHARED_INDEX:
+                return bytes.fromhex(error.detail)
+            raise
+        return None
+
+    def checksum_ok(self, data: bytes) -> bool:
+        """Whether ``data`` (what was parsed) has the checksum at its end; true also when git was told not to write one."""
+        found = bytes(ffi.buffer(self._index.checksum, self.oid_size))
+        if not any(found):
+            return True
+        hashed = memoryview(data)[: self._index.hashed_len]
+        return hashlib.new(_HASHES[self.oid_size], hashed, usedforsecurity=False).digest() == found
+
+    def __len__(self) -> int:
+        return int(self._index.count)
+
+    @property
+    def has_conflicts(self) -> bool:
+        """Whether any entry is one side of a conflict."""
+        size = ffi.sizeof("tb_index_entry")
+        if len(self) == 0:
+            return False
+        first = int(ffi.cast("uintptr_t", self._index.entries))
+        stage = int(ffi.cast("uintptr_t", ffi.addressof(self._index.entries[0], "stage"))) - first
+        return any(memoryview(ffi.buffer(self._index.entries, len(self) * size))[stage::size])
+
+    def __iter__(self) -> Iterator[IndexEntry]:
+        """Every entry, as an object each: for tests and small indexes."""
+        return map(self.entry, range(len(self)))
+
+    def entry(self, position: int) -> IndexEntry:
+        """The entry at a position.
+
+        Raises:
+            IndexError: there is none.
+        """
+        if not 0 <= position < len(self):
+            raise IndexError(position)
+        entry = self._index.entries[position]
+        flags = entry.flags
+        return IndexEntry(
+            bytes(ffi.buffer(self._index.names + entry.name_off, entry.name_len)),
+            entry.mode,
+            bytes(ffi.buffer(entry.oid, self.oid_size)),
+            entry.stage,
+            bool(flags & lib.TB_ENTRY_SKIP_WORKTREE),
+            bool(flags & lib.TB_ENTRY_ASSUME_UNCHANGED),
+            bool(flags & lib.TB_ENTRY_INTENT_TO_ADD),
+            entry.size,
+            entry.mtime_s * 1_000_000_000 + entry.mtime_ns,
+        )
+
+    def path(self, position: int) -> bytes:
+        """Only the path of an entry.
+
+        Raises:
+            IndexError: there is none.
+        """
+        if not 0 <= position < len(self):
+            raise IndexError(position)
+        entry = self._index.entries[position]
+        return bytes(ffi.buffer(self._index.names + entry.name_off, entry.name_len))
+
+    def find(self, path: bytes, stage: int | None = None) -> int | None:
+        """The position of a path: of one stage of it, or, with None, of its first entry whatever the stage."""
+        found = lib.tb_index_find(self._index, path, len(path), stage or 0)
+        if found >= 0:
+            return int(found)
+        position = -1 - int(found)
+        # Not there as stage 0; what stands in its place may be a conflict's stage of the same path.
+        if stage is None and position < len(self) and self.path(position) == path:
+            return position
+        return None
+
+    def prefix(self, folder: bytes) -> range:
+        """The positions of all entries beneath a folder, given with or without a ``/`` at its end (``b""``: all)."""
+        folder = folder.removesuffix(b"/")
+        ends = ffi.new("uint32_t[2]")
+        lib.tb_index_prefix(ends, ends + 1, self._index, folder, len(folder))
+        return range(ends[0], ends[1])
+
+    def stat(
+        self,
+        root_fd: int,
+        index_mtime_ns: int,
+        *,
+        file_mode: bool = True,
+        symlinks: bool = True,
+        trust_ctime: bool = True,
+        full: bool = True,
+        nanoseconds: bool = True,
+        check_device: bool = False,
+        usual_permissions: int | None = None,
+        threads: int = 0,
+        deadline: float | None = None,
+        cancel: CancelFlag | None = None,
+    ) -> IndexStat:
+        """Look at every path of the index beneath a root: one lstat each, nothing opened, no link followed.
+
+        git's rule decides, racy entries included (``csrc/stat_data.h``); assume-unchanged is never believed.
+
+        Args:
+            root_fd: the open folder of the tree.
+            index_mtime_ns: modification time of the index file.
+            file_mode: ``core.fileMode``.
+            symlinks: ``core.symlinks``.
+            trust_ctime: ``core.trustctime``.
+            full: ``core.checkStat`` is not ``minimal``.
+            nanoseconds: compare them too, where both sides have them.
+            check_device: compare the device too.
+            usual_permissions: of a new plain file; unchanged files with narrower ones are then ``NARROW``.
+            threads: 0 takes as many as pay off.
+            deadline: by ``time.monotonic``.
+            cancel: stops the call from another thread.
+
+        Raises:
+            CoreError: ``TIMEOUT``, ``CANCELLED``, or too few descriptors (``IO``).
+        """
+        options = ffi.new("tb_stat_options *")
+        options.flags = (
+            (lib.TB_STAT_FILEMODE if file_mode else 0)
+            | (lib.TB_STAT_SYMLINKS if symlinks else 0)
+            | (lib.TB_STAT_TRUST_CTIME if trust_ctime else 0)
+            | (lib.TB_STAT_FULL if full else 0)
+            | (lib.TB_STAT_NSEC if nanoseconds else 0)
+            | (lib.TB_STAT_CHECK_DEV if check_device else 0)
+        )
+        options.threads = threads
+        options.index_mtime_ns = index_mtime_ns
+        options.usual_permissions = usual_permissions or 0
+        # 0 means none, so a deadline that passed at or before the clock's start is the first nanosecond.
+        options.deadline_ns = 0 if deadline is None else max(1, int(deadline * 1_000_000_000))
+        options.cancel = ffi.NULL if cancel is None else cancel.pointer
+        made = ffi.new("tb_index_stats **")
+        call(lib.tb_index_stat, made, self._index, root_fd, options)
+        return IndexStat(owned(made[0], lib.tb_index_stat_free))
+
+
+class StatValue(NamedTuple):
+    """What lstat saw; all zero for a path that is not there or was not looked at."""
+
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    ino: int
+    dev: int
+    uid: int
+    gid: int
+
+
+class IndexStat:
+    """How every path of an index stood on disk at one moment; by position in the index.
+
+    Attributes:
+        stat_calls: files looked at.
+        open_calls: folders opened.
+        threads: that did it.
+    """
+
+    __slots__ = ("_stats", "open_calls", "stat_calls", "threads")
+
+    def __init__(self, stats: Any) -> None:
+        self._stats = stats
+        self.stat_calls: int = stats.stat_calls
+        self.open_calls: int = stats.open_calls
+        self.threads: int = stats.threads
+
+    def __len__(self) -> int:
+        return int(self._stats.count)
+
+    def positions(self) -> list[int]:
+        """The positions, rising, of all paths that are not ``UNCHANGED``."""
+        found: list[int] = ffi.unpack(self._stats.notable, self._stats.notable_count)
+        return found
+
+    def tally(self, state: EntryState) -> int:
+        """How many paths are in a state."""
+        return sum(self._stats.tally[status] for status, its in _STATES.items() if its is state)
+
+    def status(self) -> bytes:
+        """One byte a path, as in ``enum tb_stat_status``: finer than ``EntryState``."""
+        return bytes(ffi.buffer(self._stats.status, len(self)))
+
+    def state(self, position: int) -> EntryState:
+        """How one path stands."""
+        return _STATES[self._stats.status[self._checked(position)]]
+
+    def mode(self, position: int) -> int:
+        """``st_mode``; 0 when nothing was seen."""
+        return int(self._stats.values[self._checked(position)].mode)
+
+    def size(self, position: int) -> int:
+        """Bytes; 0 when nothing was seen."""
+        return int(self._stats.values[self._checked(position)].size)
+
+    def os_error(self, position: int) -> int:
+        """The errno of an ``UNREADABLE`` path, else 0."""
+        return int(self._stats.values[self._checked(position)].os_error)
+
+    def value(self, position: int) -> StatValue:
+        """All that lstat saw."""
+        value = self._stats.values[self._checked(position)]
+        return StatValue(
+            value.mode,
+            value.size,
+            value.mtime_ns,
+            value.ctime_ns,
+            value.ino,
+            value.dev,
+            value.uid,
+            value.gid,
+        )
+
+    def _checked(self, position: int) -> int:
+        if not 0 <= position < len(self):
+            raise IndexError(position)
+        return position

@@ -1,0 +1,410 @@
+"""Go back to a checkpoint: the dry run that makes a plan, and the real call that quotes it (section 7).
+
+Both go through one ``_prepare``, so what was shown and what is done can't come apart: the plan is a digest of the choices and of every
+tree's present state, and nothing is kept between the calls. The real call then follows the contract's seven steps in order; the
+step functions stand below in that order. Nothing is written before the safety checkpoint and the log are on disk.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from turnback import paths
+from turnback.errors import TimedOut, TurnbackError
+from turnback.gitstore import ignore, trees
+from turnback.native.files import sync
+from turnback.operations import capture, checks, listing, planning
+from turnback.operations.changeover import Changeover
+from turnback.operations.results import (
+    ConversationResult,
+    HeadResult,
+    LeftPath,
+    PlannedFile,
+    RepoResult,
+    RollbackDone,
+    RollbackPlan,
+    path_members,
+)
+from turnback.policy import conversation as talk
+from turnback.policy import plan as planned
+from turnback.policy import preflight
+from turnback.policy.heads import head_move
+from turnback.records.events import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from turnback.operations.context import Context
+    from turnback.operations.planning import TreePlan
+    from turnback.policy.conversation import Verdict
+    from turnback.policy.heads import HeadMove
+    from turnback.policy.preflight import Facts
+    from turnback.records.events import CheckpointRow, RepoRow
+    from turnback.records.state import AgentState, State
+
+
+class Conversational(Protocol):
+    """What a rollback asks of an agent's adapter (``turnback.workspace.Harness`` has the words)."""
+
+    name: str
+    can_rewind: bool
+    needs: str | None
+
+    def rewind(
+        self, *, session: str | None, through_turn: str, harness_turn: str | None, harness_end: str | None
+    ) -> str:
+        """Make a copy of the conversation through one turn and give its id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call's choices, checked."""
+
+    agent: str
+    checkpoint: str
+    restore: str
+    outside: str | None
+    keep_head: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """All that both calls need: what was found, what would happen, and its digest."""
+
+    agent: AgentState
+    row: CheckpointRow
+    facts: Facts
+    parts: list[TreePlan]
+    moves: dict[str, HeadMove]
+    verdict: Verdict
+    plan: str
+    shared_with: tuple[str, ...]
+    children: tuple[str, ...]
+
+
+def check_call(*, dry_run: bool, plan: str | None) -> None:
+    """Refuse a call with both or neither of ``dry_run`` and ``plan`` (V-397).
+
+    Raises:
+        InvalidParams: ``invalid_params.plan``.
+    """
+    preflight.check_call(dry_run, plan)
+
+
+def dry_run(context: Context, request: Request, harness: Conversational | None) -> RollbackPlan:
+    """Say what a rollback would do. Writes objects that no ref holds, and nothing else; logs nothing (V-417)."""
+    with _holding(context, request, harness, None):
+        ready = _prepare(context, request, harness, None)
+        return RollbackPlan(
+            agent=request.agent,
+            checkpoint=request.checkpoint,
+            dry_run=True,
+            plan=ready.plan,
+            restore=request.restore,
+            guarded=ready.facts.guarded,
+            conversation=_conversation(request, ready.verdict, None),
+            shared_with=ready.shared_with,
+            children=ready.children,
+            repos=tuple(_repo_result(context, ready, part) for part in ready.parts),
+        )
+
+
+def run(context: Context, request: Request, plan: str, harness: Conversational | None) -> RollbackDone:
+    """Do what the plan says, if it is still the plan (7.4).
+
+    Raises:
+        Conflict: ``conflict.rollback_stale``, and every conflict of the preflight; nothing has changed.
+        Failed: ``failed.rollback_undone``, ``failed.rollback_partial``.
+    """
+    with _holding(context, request, harness, plan):
+        ready = _prepare(context, request, harness, plan)
+        if ready.plan != plan:
+            raise preflight.rollback_stale(request.checkpoint)
+        with ExitStack() as stack:
+            changeover = stack.enter_context(Changeover(context, request.agent, ready.parts, ready.moves))
+            safety = _make_safe(context, request, ready)
+            session = None
+            try:
+                session = _rewind(ready, harness)
+                changeover.apply()
+                after, exact = _look_again(context, request, ready, changeover)
+            except BaseException as error:
+                raise changeover.failed(error, safety, request.restore, request.checkpoint) from error
+            _commit(context, request, ready, safety, after, session, changeover)
+        return RollbackDone(
+            agent=request.agent,
+            checkpoint=request.checkpoint,
+            dry_run=False,
+            restore=request.restore,
+            safety=safety,
+            after=after,
+            exact=exact,
+            conversation=_conversation(request, ready.verdict, session),
+            shared_with=ready.shared_with,
+            children=ready.children,
+            repos=tuple(_repo_result(context, ready, part, changeover) for part in ready.parts),
+        )
+
+
+@contextmanager
+def _holding(
+    context: Context, request: Request, harness: Conversational | None, plan: str | None
+) -> Iterator[None]:
+    """Hold the agent and its trees; when somebody else holds the agent, the preflight says what that means (7.1, 5 and 6)."""
+    state = context.state()
+    agent = state.agents.get(request.agent)
+    if agent is None:
+        preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=None))
+        raise AssertionError("an agent that doesn't exist passed the preflight")
+    context.make_folders()
+    lock = context.agent_lock(agent.id)
+    if not lock.try_acquire():
+        busy = "rollback" if context.state().agent(agent.id).rollback is not None else "capture"
+        preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=busy))
+    else:
+        lock.release()
+    preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=None))
+    try:
+        with context.holding(agent, agent.trees, context.config.checkpoints.timeout_seconds):
+            yield
+    except TimedOut as error:
+        if error.code != "timeout.lock":
+            raise
+        raise TimedOut(
+            "checkpoint",
+            f"another agent's capture or rollback of the same tree takes too long: {error.message}",
+        ) from error
+
+
+def _prepare(
+    context: Context, request: Request, harness: Conversational | None, plan: str | None
+) -> _Prepared:
+    """Preflight 1 to 12, then S, then 13, then the digest (X-01). The locks are held."""
+    facts = checks.gather(context, request, harness, plan=plan, busy=None)
+    preflight.preflight(facts)
+    state = context.state()
+    agent = state.agent(request.agent)
+    row = agent.checkpoints[request.checkpoint]
+    wanted = {repo["repo"] for repo in row["repos"]}
+    captured = [
+        one for one in capture.store(context, agent, capture.limits(context)) if one.tree["repo"] in wanted
+    ]
+    by_repo = {repo["repo"]: repo for repo in row["repos"]}
+    parts = [
+        planning.plan_tree(
+            context,
+            state,
+            agent,
+            row,
+            by_repo[one.tree["repo"]],
+            one,
+            _choices(request, state, agent, by_repo[one.tree["repo"]]),
+        )
+        for one in captured
+    ]
+    refused = preflight.outside_edits({part.repo: part.plan.conflicts for part in parts})
+    if refused is not None:
+        raise refused
+    return _Prepared(
+        agent=agent,
+        row=row,
+        facts=facts,
+        parts=parts,
+        moves={head.repo: head_move(head, keep_head=request.keep_head) for head in facts.heads},
+        verdict=listing.verdict(agent, row, harness),
+        plan=_digest(request, parts),
+        shared_with=tuple(sorted(other.id for other in state.sharers(agent.id))),
+        children=tuple(sorted(child.id for child in state.descendants(agent.id) if not child.archived)),
+    )
+
+
+def _choices(request: Request, state: State, agent: AgentState, repo: RepoRow) -> planned.Choices:
+    outside = None if request.outside is None else planned.OutsideChoice(request.outside)
+    return planned.Choices(outside, guarded=checks.guarded(state, agent, repo))
+
+
+def _digest(request: Request, parts: Sequence[TreePlan]) -> str:
+    states = [(part.repo, part.captured.snapshot.tree, part.captured.snapshot.head.commit) for part in parts]
+    raw = {
+        part.repo: planned.raw_hash((item.path, item.sha256) for item in part.captured.snapshot.raw)
+        for part in parts
+    }
+    return planned.digest(
+        request.checkpoint, request.restore, request.outside, request.keep_head, states, None, raw
+    )
+
+
+def _make_safe(context: Context, request: Request, ready: _Prepared) -> str:
+    """Step 2: the safety checkpoint from S, then ``rollback.started``, both on disk before anything is written (V-036, V-253)."""
+    captured = [part.captured for part in ready.parts]
+    taken = capture.publish(context, ready.agent, captured, capture.Moment("pre_rollback"), durable=True)
+    for part in ready.parts:
+        for folder in {part.repository.common_dir, part.repository.git_dir}:
+            sync(folder)
+    sync(context.state_dir)
+    data = {
+        "agent": request.agent,
+        "checkpoint": request.checkpoint,
+        "safety": taken.checkpoint,
+        "restore": request.restore,
+        "outside": request.outside,
+        "keep_head": request.keep_head,
+        "repos": [
+            {
+                "repo": part.repo,
+                "path": part.target["path"],
+                "tree": part.captured.snapshot.tree,
+                "target": part.target["tree"],
+            }
+            for part in ready.parts
+        ],
+    }
+    context.log.append([Record("rollback.started", data)], durable=True)
+    return taken.checkpoint
+
+
+def _rewind(ready: _Prepared, harness: Conversational | None) -> str | None:
+    """Step 3: a copy of the conversation through the checkpoint's turn, if a turn is dropped; nothing refers to it yet (V-255)."""
+    if (
+        ready.facts.restore != "all"
+        or not ready.verdict.needs_adapter
+        or harness is None
+        or ready.verdict.through_turn is None
+    ):
+        return None
+    turn = ready.agent.turns[ready.verdict.through_turn]
+    session = (ready.agent.binding or {}).get("harness_session")
+    return harness.rewind(
+        session=session, through_turn=turn.turn, harness_turn=turn.harness_turn, harness_end=turn.harness_end
+    )
+
+
+def _look_again(
+    context: Context, request: Request, ready: _Prepared, changeover: Changeover
+) -> tuple[str, bool]:
+    """Step 6: capture what came out, and compare it with what should have (V-258)."""
+    agent = context.state().agent(request.agent)
+    wanted = {part.repo: part for part in ready.parts}
+    captured = [
+        one for one in capture.store(context, agent, capture.limits(context)) if one.tree["repo"] in wanted
+    ]
+    through = ready.row["through_turn"] if request.restore == "all" else agent.through_turn
+    taken = capture.publish(
+        context, agent, captured, capture.Moment("rollback", through_turn=through), durable=True
+    )
+    trees_expected = changeover.expected
+    exact = True
+    for one in captured:
+        part = wanted[one.tree["repo"]]
+        raw = {item.path: item.sha256 for item in one.snapshot.raw}
+        # S's raw bytes may be more than these: the index may vouch for files now that it didn't before, and nothing reads those.
+        differs = any(
+            raw.get(path, sha256) != sha256
+            for path, sha256 in planning.raw_after(part, part.plan.steps).items()
+        )
+        exact = exact and one.snapshot.tree == trees_expected[part.repo] and not differs
+    changeover.finish()
+    exact = exact and not changeover.changed
+    return taken.checkpoint, exact
+
+
+def _commit(
+    context: Context,
+    request: Request,
+    ready: _Prepared,
+    safety: str,
+    after: str,
+    session: str | None,
+    changeover: Changeover,
+) -> None:
+    """Step 7: the end, the dropped turns, the new binding and the notes, in one commit of the log (V-259)."""
+    verdict = ready.verdict
+    drops = list(verdict.drops) if request.restore == "all" else []
+    data: dict[str, Any] = {
+        "agent": request.agent,
+        "checkpoint": request.checkpoint,
+        "safety": safety,
+        "restore": request.restore,
+        "ok": True,
+        "after": after,
+        "drops": drops,
+        "expected": changeover.expected_rows(),
+    }
+    if changeover.kept:
+        data["kept"] = [{**paths.members(kept.path), "sha256": kept.sha256} for kept in changeover.kept]
+    records = [Record("rollback.ended", data)]
+    if drops:
+        records.append(
+            Record("turn.dropped", {"agent": request.agent, "turns": drops, "by": request.checkpoint})
+        )
+        records.append(Record("agent.binding", {"agent": request.agent, "harness_session": session}))
+    told = [*ready.shared_with] if request.restore == "all" else [request.agent, *ready.shared_with]
+    if told:
+        note = talk.rollback_note(context.config.checkpoints.rollback_note, ready.row["through_turn"])
+        records.append(Record("note.pending", {"agents": told, "text": note}))
+    context.log.append(records, durable=True)
+
+
+def _conversation(request: Request, verdict: Verdict, session: str | None) -> ConversationResult:
+    if request.restore == "files":
+        return ConversationResult(rewinds=False, through_turn=verdict.through_turn, drops=())
+    return ConversationResult(verdict.rewinds, verdict.through_turn, tuple(verdict.drops), session)
+
+
+def _repo_result(
+    context: Context, ready: _Prepared, part: TreePlan, changeover: Changeover | None = None
+) -> RepoResult:
+    move = ready.moves[part.repo]
+    lost = set() if changeover is None else changeover.untouched(part.repo)
+    files = tuple(
+        PlannedFile(**path_members(step.path), change=str(step.change), class_=str(step.path_class))
+        for step in part.plan.steps
+        if step.path not in lost
+    )
+    left = [
+        LeftPath(**path_members(left.path), reason=str(left.reason), detail=left.detail)
+        for left in part.plan.left
+    ]
+    if changeover is not None:
+        left += changeover.left(part.repo)
+    dirty = [
+        f"submodule {paths.text(item.path)} has changes of its own, which no checkpoint of this repository holds"
+        for item in part.captured.snapshot.nested
+        if item.dirty
+    ]
+    return RepoResult(
+        repo=part.repo,
+        path=part.target["path"],
+        head=HeadResult(move.moves, move.before, move.after, move.commits),
+        files=files,
+        left=tuple(sorted(left, key=lambda item: item.path)),
+        ignored_edits=tuple(paths.item(path) for path in _ignored_edits(context, ready, part)),
+        warnings=tuple(dirty) or None,
+        kept=None if changeover is None else changeover.kept_rows(part.repo),
+    )
+
+
+def _ignored_edits(context: Context, ready: _Prepared, part: TreePlan) -> list[bytes]:
+    """Ignored paths that an edit call named since the checkpoint: no checkpoint holds them (V-123, A-31)."""
+    since = next(
+        (
+            row.seq
+            for row in context.state().captures
+            if row.agent == ready.agent.id and row.checkpoint == ready.row["checkpoint"]
+        ),
+        0,
+    )
+    edited = {
+        paths.from_json(path) for seq, _, repo, path in ready.agent.edits if seq > since and repo == part.repo
+    }
+    if not edited:
+        return []
+    held = trees.lookup(part.repository, part.captured.snapshot.tree, edited)
+    candidates = sorted(path for path in edited if path not in held)
+    try:
+        return sorted(ignore.covered_now(part.repository, candidates))
+    except TurnbackError:
+        return candidates

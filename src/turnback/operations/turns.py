@@ -1,0 +1,200 @@
+"""Begin a turn, note its edits, end it (3, 3.1). A capture that fails never stops a turn: it is logged, told, and the work goes on."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from turnback import ids, paths
+from turnback.errors import Conflict, InvalidParams, NotFound, TurnbackError
+from turnback.operations import capture
+from turnback.operations.results import CaptureFailure, Taken, TurnResult
+from turnback.records.events import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from turnback.operations.context import Context
+    from turnback.records.events import TreeRow
+    from turnback.records.state import AgentState, State
+
+ORIGINS = ("user", "harness")
+REASONS = ("completed", "interrupted", "failed", "limit")
+
+
+def begin(context: Context, agent_id: str, prompt: str | None, origin: str) -> TurnResult:
+    """Start a turn: the agent is running, then its files are saved, and only then does the caller deliver the prompt (V-050, V-066).
+
+    A turn that the harness started itself gets no ``turn_start`` capture (V-072): its files may have changed already.
+
+    Raises:
+        NotFound: ``not_found.agent``.
+        Conflict: ``conflict.turn_running``, ``.invalid_transition`` (archived), ``.handed_over``, ``.rollback_running``.
+    """
+    if origin not in ORIGINS:
+        raise InvalidParams("origin", f"{origin!r} is no origin of a turn; it is user or harness")
+    delivered = prompt
+
+    def started(state: State) -> Sequence[Record]:
+        nonlocal delivered
+        agent = state.agent(agent_id)
+        _must_be_idle(agent)
+        records = []
+        if agent.note is not None and origin == "user":
+            delivered = agent.note if not prompt else f"{agent.note}\n\n{prompt}"
+            records.append(Record("note.delivered", {"agent": agent_id}))
+        data: dict[str, Any] = {"agent": agent_id, "turn": ids.turn_id(agent.next_turn), "origin": origin}
+        if delivered is not None:
+            data["prompt"] = delivered
+        return [*records, Record("turn.started", data)]
+
+    turn = str(context.log.build(started)[-1].data["turn"])
+    if origin == "harness":
+        return TurnResult(agent_id, turn, prompt=delivered)
+    taken, failure = automatic(context, agent_id, capture.Moment("turn_start", turn))
+    return _result(agent_id, turn, taken, failure, delivered)
+
+
+def edited(
+    context: Context, agent_id: str, turn: str, given: Sequence[str | bytes | os.PathLike[str]], repo: str
+) -> None:
+    """Note that a tool call of a running turn named these paths (relative to the tree, or absolute inside it).
+
+    Raises:
+        InvalidParams: ``invalid_params.path``: a path lies outside the tree; nothing is noted then.
+        NotFound: ``not_found.repo``, ``not_found.turn``.
+    """
+    agent = context.state().agent(agent_id)
+    tree = tree_of(agent, repo)
+    found = [_inside(tree, path) for path in given]
+
+    def noted(state: State) -> Sequence[Record]:
+        running = state.agent(agent_id).running_turn
+        if running != turn:
+            raise NotFound("turn", f"{turn} of {agent_id} is not running; edits belong to a running turn")
+        items = [paths.item(path) for path in found]
+        return (
+            [Record("turn.edited", {"agent": agent_id, "turn": turn, "repo": tree["repo"], "paths": items})]
+            if items
+            else []
+        )
+
+    if found:
+        context.log.build(noted)
+
+
+def end(
+    context: Context, agent_id: str, turn: str, reason: str, harness_turn: str | None, harness_end: str | None
+) -> TurnResult:
+    """End a turn: the agent is settled (or failed), then its files are saved (V-051 to V-054, V-068).
+
+    Raises:
+        InvalidParams: ``invalid_params.reason``.
+        NotFound: ``not_found.turn``: it isn't running.
+    """
+    if reason not in REASONS:
+        raise InvalidParams(
+            "reason", f"{reason!r} is no reason for a turn's end; it is one of {', '.join(REASONS)}"
+        )
+
+    def ended(state: State) -> Sequence[Record]:
+        if state.agent(agent_id).running_turn != turn:
+            raise NotFound("turn", f"{turn} of {agent_id} is not running; it can't be ended")
+        data: dict[str, Any] = {"agent": agent_id, "turn": turn, "reason": reason}
+        if harness_turn is not None:
+            data["harness_turn"] = harness_turn
+        if harness_end is not None:
+            data["harness_end"] = harness_end
+        return [Record("turn.ended", data)]
+
+    context.log.build(ended)
+    taken, failure = automatic(context, agent_id, capture.Moment("turn_end", turn))
+    return _result(agent_id, turn, taken, failure, None)
+
+
+def end_running(
+    context: Context, agent_id: str, reason: str, harness_turn: str | None, harness_end: str | None
+) -> TurnResult:
+    """End whatever turn of an agent is running.
+
+    Raises:
+        NotFound: ``not_found.turn``: none is.
+    """
+    running = context.state().agent(agent_id).running_turn
+    if running is None:
+        raise NotFound(
+            "turn",
+            f"no turn of {agent_id} is running; begin one with: turnback turn begin --agent={agent_id}",
+        )
+    return end(context, agent_id, running, reason, harness_turn, harness_end)
+
+
+def automatic(
+    context: Context, agent_id: str, moment: capture.Moment
+) -> tuple[Taken | None, CaptureFailure | None]:
+    """A capture that nobody asked for: nothing at all where it is switched off or there is no repository, and never an error."""
+    if not context.config.checkpoints.enabled or not context.state().agent(agent_id).trees:
+        return None, None
+    try:
+        return capture.take(context, agent_id, moment, explicit=False), None
+    except TurnbackError as error:
+        return None, CaptureFailure(error.code, error.message)
+
+
+def tree_of(agent: AgentState, repo: str) -> TreeRow:
+    """The tree of one repository in an agent's scope.
+
+    Raises:
+        NotFound: ``not_found.repo``.
+    """
+    for tree in agent.trees:
+        if tree["repo"] == repo:
+            return tree
+    known = ", ".join(tree["repo"] for tree in agent.trees) or "none"
+    raise NotFound("repo", f"{repo!r} is no repository of {agent.id}; it has {known}")
+
+
+def _must_be_idle(agent: AgentState) -> None:
+    if agent.rollback is not None:
+        raise Conflict(
+            "rollback_running",
+            f"a rollback of {agent.id} is running; begin the turn when it has ended",
+            agent=agent.id,
+        )
+    if agent.running_turn is not None:
+        raise Conflict(
+            "turn_running",
+            f"{agent.running_turn} of {agent.id} is running; end it first with: turnback turn end --agent={agent.id}",
+        )
+    if agent.archived:
+        raise Conflict("invalid_transition", f"agent {agent.id} is archived; add another one")
+    if agent.state == "handed_over":
+        raise Conflict("handed_over", f"agent {agent.id} is handed over to a person; take it back first")
+
+
+def _inside(tree: TreeRow, given: str | bytes | os.PathLike[str]) -> bytes:
+    """A tool's path as one relative to the tree. Links are not followed: the path itself is what was named (A-26, X-26)."""
+    path = os.fsencode(given)
+    if os.path.isabs(path):
+        root = os.fsencode(tree["path"])
+        normal = os.path.normpath(path)
+        if not normal.startswith(root + b"/"):
+            # The folder may have been named through a link above the tree: compare real folders, keep the last name as it is.
+            normal = os.path.join(os.path.realpath(os.path.dirname(normal)), os.path.basename(normal))
+        if not normal.startswith(root + b"/"):
+            raise InvalidParams("path", f"{paths.text(path)!r} lies outside the tree {tree['path']}")
+        path = normal[len(root) + 1 :]
+    return paths.relative(path)
+
+
+def _result(
+    agent: str, turn: str, taken: Taken | None, failure: CaptureFailure | None, prompt: str | None
+) -> TurnResult:
+    return TurnResult(
+        agent,
+        turn,
+        checkpoint=None if taken is None else taken.checkpoint,
+        reused=None if taken is None else taken.reused,
+        capture_failed=failure,
+        prompt=prompt,
+    )

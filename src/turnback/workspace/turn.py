@@ -1,0 +1,74 @@
+"""One running turn of an agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from turnback.operations import turns
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from turnback.operations.context import Context
+    from turnback.operations.results import CaptureFailure, TurnResult
+
+
+class Turn:
+    """A turn that has begun. As a context manager it ends with the block: ``completed``, or ``failed`` when the block raised.
+
+    Attributes:
+        agent: the agent's id.
+        id: the turn's id, ``t<n>``.
+        prompt: what to deliver to the model: the prompt given, after the pending note if there was one (V-348); None without either.
+        checkpoint: the ``turn_start`` checkpoint, None when the capture failed, is off, or the harness began the turn.
+        capture_failed: why that capture failed.
+        ended: what ``end`` gave, once it was called.
+    """
+
+    def __init__(self, context: Context, began: TurnResult) -> None:
+        self._context = context
+        self.agent = began.agent
+        self.id = began.turn
+        self.prompt = began.prompt
+        self.checkpoint = began.checkpoint
+        self.reused = began.reused
+        self.capture_failed: CaptureFailure | None = began.capture_failed
+        self.ended: TurnResult | None = None
+
+    def edited(self, *paths: str | bytes | os.PathLike[str], repo: str = ".") -> None:
+        """Note that a tool call named these paths: relative to the repository's tree, or absolute inside it.
+
+        Raises:
+            InvalidParams: ``invalid_params.path``: a path lies outside the tree; nothing is noted then.
+            NotFound: ``not_found.repo``, ``not_found.turn`` when the turn has ended.
+        """
+        turns.edited(self._context, self.agent, self.id, paths, repo)
+
+    def end(
+        self, reason: str = "completed", *, harness_turn: str | None = None, harness_end: str | None = None
+    ) -> TurnResult:
+        """End the turn and save its files. Ending twice is an error; the context manager leaves an ended turn alone.
+
+        Args:
+            reason: ``completed``, ``interrupted``, ``failed`` or ``limit``.
+            harness_turn: the harness's own id of the turn.
+            harness_end: the harness's id of the turn's last message.
+
+        Raises:
+            NotFound: ``not_found.turn``: it has ended.
+        """
+        self.ended = turns.end(self._context, self.agent, self.id, reason, harness_turn, harness_end)
+        return self.ended
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.ended is None:
+            if kind is None:
+                self.end()
+            else:
+                self.end("failed" if issubclass(kind, Exception) else "interrupted")
