@@ -27,12 +27,17 @@
 #define ENTER O_RDONLY
 #endif
 
-enum { FLAGS = ENTER | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, PATH_SPACE = 4096 };
+enum {
+    COMMON = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+    ENTERED = ENTER | COMMON,
+    LISTED = O_RDONLY | COMMON,
+    PATH_SPACE = 4096
+};
 
 #if defined(HAVE_OPENAT2)
-static int open_at_once(tb_folder_opener *opener, int root_fd, const char *path)
+static int open_at_once(tb_folder_opener *opener, int root_fd, const char *path, int flags)
 {
-    struct open_how how = {.flags = FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    struct open_how how = {.flags = (unsigned)flags, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     long fd;
     int tries = 0;
     do {
@@ -44,7 +49,7 @@ static int open_at_once(tb_folder_opener *opener, int root_fd, const char *path)
 #endif
 
 /* `path` is ours to cut: each '/' becomes the end of a component. */
-static int open_by_component(tb_folder_opener *opener, int root_fd, char *path)
+static int open_by_component(tb_folder_opener *opener, int root_fd, char *path, int flags)
 {
     int fd = root_fd;
     for (char *name = path; name;) {
@@ -54,7 +59,7 @@ static int open_by_component(tb_folder_opener *opener, int root_fd, char *path)
         int next;
         do {
             opener->opens++;
-            next = openat(fd, name, FLAGS);
+            next = openat(fd, name, slash ? ENTERED : flags);
         } while (next < 0 && errno == EINTR);
         if (fd != root_fd) {
             int kept = errno;
@@ -69,7 +74,7 @@ static int open_by_component(tb_folder_opener *opener, int root_fd, char *path)
     return fd;
 }
 
-int tb_folder_open(tb_folder_opener *opener, int root_fd, const char *path, size_t path_len)
+static int open_folder(tb_folder_opener *opener, int root_fd, const char *path, size_t path_len, int flags)
 {
     char copy[PATH_SPACE];
     if (path_len >= sizeof copy) {
@@ -80,12 +85,22 @@ int tb_folder_open(tb_folder_opener *opener, int root_fd, const char *path, size
     copy[path_len] = '\0';
 #if defined(HAVE_OPENAT2)
     if (!opener->by_component) {
-        int fd = open_at_once(opener, root_fd, copy);
+        int fd = open_at_once(opener, root_fd, copy, flags);
         /* ENOSYS: an old kernel. EPERM: some containers' filter; opening a folder for entering gives it for nothing else. */
         if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
             return fd;
         opener->by_component = true;
     }
 #endif
-    return open_by_component(opener, root_fd, copy);
+    return open_by_component(opener, root_fd, copy, flags);
+}
+
+int tb_folder_open(tb_folder_opener *opener, int root_fd, const char *path, size_t path_len)
+{
+    return open_folder(opener, root_fd, path, path_len, ENTERED);
+}
+
+int tb_folder_open_listed(tb_folder_opener *opener, int root_fd, const char *path, size_t path_len)
+{
+    return open_folder(opener, root_fd, path, path_len, LISTED);
 }

@@ -20,4 +20,7 @@ typedef struct tb_folder_opener {
 
 int tb_folder_open(tb_folder_opener *opener, int root_fd, const char *path, size_t path_len);
 
+/* The same, but the descriptor can also be listed, which takes the right to read the folder. */
+int tb_folder_open_listed(tb_folder_opener *opener, int root_fd, const char *path, size_t path_len);
+
 #endif

@@ -17,14 +17,16 @@ static int read_image(tb_index_image *image, tb_arena *arena, const uint8_t *dat
 }
 
 /* git allows two entries of one name only as stages of a conflict. A name that is empty would come first. */
-static int check_order(const tb_index *index, tb_error *err)
+static int check_order(tb_index *index, tb_error *err)
 {
     if (index->count && !index->entries[0].name_len)
         return tb_fail(err, TB_E_FORMAT, "index: an entry without a name");
+    index->conflicts = index->count && index->entries[0].stage;
     for (uint32_t i = 1; i < index->count; i++) {
         const tb_index_entry *a = &index->entries[i - 1];
         const tb_index_entry *b = &index->entries[i];
         const char *name = index->names + b->name_off;
+        index->conflicts += b->stage != 0;
         int order = tb_compare_names(index->names + a->name_off, a->name_len, name, b->name_len);
         if (order < 0 || (order == 0 && a->stage && a->stage <= b->stage))
             continue;

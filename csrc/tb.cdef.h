@@ -74,6 +74,7 @@ typedef struct tb_index {
     uint32_t count;
     uint32_t tree_count;
     uint32_t tree_sorted; /* siblings are in git's order (length, then bytes) */
+    uint32_t conflicts;   /* entries with a stage */
     const tb_index_entry *entries;
     const char *names; /* each name ends in NUL */
     const tb_tree_node *tree; /* parents before children; tree[0] is the root */
@@ -100,7 +101,8 @@ enum tb_stat_options_flags {
     TB_STAT_CHECK_DEV = 4,   /* compare the device too (git: only when built with USE_STDEV) */
     TB_STAT_FILEMODE = 8,    /* core.fileMode */
     TB_STAT_SYMLINKS = 16,   /* core.symlinks */
-    TB_STAT_NSEC = 32        /* compare nanoseconds too, where both sides have them */
+    TB_STAT_NSEC = 32,       /* compare nanoseconds too, where both sides have them */
+    TB_STAT_IGNORE_CASE = 64 /* core.ignoreCase: for the ignore rules of a walk */
 };
 
 enum tb_stat_status {
@@ -155,6 +157,66 @@ typedef struct tb_index_stats {
 int tb_index_stat(tb_index_stats **out, const tb_index *index, int root_fd, const tb_stat_options *options,
                   tb_error *err);
 void tb_index_stat_free(tb_index_stats *stats);
+
+/* ---- one look at a working tree (walk.h) ---- */
+
+enum tb_walk_kind {
+    TB_WALK_UNTRACKED = 32,
+    TB_WALK_NESTED = 33,
+    TB_WALK_SPECIAL = 34,
+    TB_WALK_UNLISTED = 35,
+    TB_WALK_SKIP_FOLDER = 36
+};
+
+enum tb_walk_flags {
+    TB_WALK_OLD_STARSTAR = 1,    /* ignore.h: agree with a git before 2.51.2 */
+    TB_WALK_PRESENT_COUNTS = 2   /* a skip-worktree file that is there is looked at like any other (sparse checkout since git 2.37) */
+};
+
+typedef struct tb_walk_text {
+    const char *bytes; /* NULL: there is no such file */
+    size_t len;
+} tb_walk_text;
+
+typedef struct tb_walk_options {
+    tb_stat_options stat;
+    uint32_t flags;             /* enum tb_walk_flags */
+    uint32_t unused;
+    tb_walk_text excludes_file; /* core.excludesFile: the weakest rules */
+    tb_walk_text info_exclude;  /* info/exclude */
+    tb_walk_text hidden;        /* names that begin with this are not there */
+    tb_walk_text start;         /* walk this folder only, as a plain one; empty: the whole tree */
+} tb_walk_options;
+
+typedef struct tb_walk_item {
+    uint64_t path_off; /* into names, when path_len is not 0 */
+    uint32_t path_len;
+    uint32_t kind;     /* enum tb_stat_status or tb_walk_kind */
+    int64_t position;  /* in the index; -1: untracked */
+    tb_stat_value value;
+} tb_walk_item;
+
+typedef struct tb_walk_result {
+    uint64_t count;
+    const tb_walk_item *items;
+    const char *names;
+    uint64_t stat_calls;
+    uint64_t open_calls;     /* folders and ignore files */
+    uint64_t folders_listed;
+    uint64_t ignore_lookups;
+    uint64_t ignore_reads;   /* .gitignore files read; the others were known */
+    uint32_t threads;
+    uint32_t unused;
+    struct tb_arena *arena;
+} tb_walk_result;
+
+typedef struct tb_walker tb_walker;
+
+tb_walker *tb_walker_new(void);
+void tb_walker_free(tb_walker *walker);
+int tb_walk(tb_walk_result **out, tb_walker *walker, const tb_index *index, int root_fd, const tb_walk_options *options,
+            tb_error *err);
+void tb_walk_free(tb_walk_result *result);
 
 /* ---- renames that destroy nothing (safe_rename.h) ---- */
 

@@ -1,10 +1,12 @@
 /* wildmatch.c - see wildmatch.h for what matches.
  *
- * Why two retry points are enough. A star matches as little as it can and takes one byte more each time what follows it
- * fails. When a later star is reached, the earlier one never needs to take more: whatever a longer match of it could reach, the later
- * star can reach from where it stands. That is so between two stars that both stay inside a component, and between
- * two that cross slashes; but a star of the first kind can't make up for one of the second, so one retry point of
- * each kind is kept, and the narrow one is dropped when the wide one moves.
+ * Why two retry points are enough. A star matches as little as it can, and takes one byte more each time what follows it
+ * fails. Once a later star of the same kind is reached, the earlier one never needs to take more: whatever it could reach
+ * by that, the later star can reach from where it stands. There are two kinds, those that stay inside a component and those that cross
+ * slashes, so one retry point of each kind is kept: first the narrow one takes more, and when it stands before a slash, the wide one. When a
+ * wide star is reached, the narrow one before it is done for good: between the two is a slash, which it can't pass.
+ *
+ * So no part of the text is tried more than once for each place where a wide star may end.
  */
 #include "wildmatch.h"
 
@@ -237,7 +239,6 @@ int tb_wildmatch(const char *pattern, size_t pattern_len, const char *text, size
             p_at = narrow.pattern_at;
             t_at = narrow.text_at;
         } else if (take_more(&wide, t, text_len)) {
-            narrow.armed = false;
             p_at = wide.pattern_at;
             t_at = wide.text_at;
         } else {

@@ -40,6 +40,15 @@ class _Lib:
     TB_ENTRY_SKIP_WORKTREE: int
     TB_ENTRY_INTENT_TO_ADD: int
 
+    TB_STAT_IGNORE_CASE: int
+    TB_WALK_UNTRACKED: int
+    TB_WALK_NESTED: int
+    TB_WALK_SPECIAL: int
+    TB_WALK_UNLISTED: int
+    TB_WALK_SKIP_FOLDER: int
+    TB_WALK_OLD_STARSTAR: int
+    TB_WALK_PRESENT_COUNTS: int
+
     TB_INDEX_SPLIT: int
     TB_INDEX_SPARSE: int
     TB_INDEX_TREE: int
@@ -87,3 +96,7 @@ class _Lib:
     def tb_rename_exchange(self, from_dir: int, from_: bytes, to_dir: int, to: bytes, /) -> int: ...
     def tb_rename_new(self, from_dir: int, from_: bytes, to_dir: int, to: bytes, /) -> int: ...
     def tb_sync_filesystem(self, fd: int, /) -> int: ...
+    def tb_walker_new(self) -> _Data: ...
+    def tb_walker_free(self, walker: _Data) -> None: ...
+    def tb_walk(self, out: _Data, walker: _Data, index: _Data, root_fd: int, options: _Data, err: _Data) -> int: ...
+    def tb_walk_free(self, result: _Data) -> None: ...

@@ -1,5 +1,6 @@
 """Other processes in a test: small Python programs that talk to the test through pipes, so that nobody waits by the clock."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -65,7 +66,5 @@ class Child:
             self.kill()
         for pipe in (self._to, self._from):
             if not pipe.closed:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-                except BrokenPipeError:
-                    pass

@@ -45,7 +45,7 @@ def ended(agent: str, turn: str, reason: str = "completed", **more: Any) -> Reco
 def taken(agent: str, checkpoint: str, reason: str = "turn_end", **more: Any) -> Record:
     row = {"repo": ".", "path": WORKSPACE, "commit": "c" * 40, "head": "8" * 40, "branch": "main"}
     repo = {**row, "skipped": [], "submodules": [], "tree": "6" * 40, "key": "8:1"}
-    data = {"agent": agent, "checkpoint": checkpoint, "reason": reason, "through_turn": None}
+    data: dict[str, Any] = {"agent": agent, "checkpoint": checkpoint, "reason": reason, "through_turn": None}
     data |= {"at": stamp(STARTED), "mid_turn": False, "overlap": False, "repos": [repo], **more}
     return Record("checkpoint.taken", data)
 
@@ -117,7 +117,9 @@ def _next(state: State, what: int, name: str, detail: int) -> Record:
         return Record("note.pending", {"agents": list(state.agents), "text": "files went back"})
     if what == 14:
         kinds: list[Record] = [
-            Record("agent.state", {"agent": name, "state": ("archived", "queued", "settled", "failed")[detail]}),
+            Record(
+                "agent.state", {"agent": name, "state": ("archived", "queued", "settled", "failed")[detail]}
+            ),
             Record("agent.binding", {"agent": name, "harness_session": f"s{detail}"}),
             Record("agent.stale_requests", {"agent": name, "requests": ["r1"] * detail}),
             Record("attention.raised", {"agent": name, "kind": "review", "reason": "k2"}),

@@ -4,15 +4,15 @@ import errno
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.children import Child
 
+from support.children import Child
 from turnback.disk import lock as lock_module
-from turnback.disk import tickets
 from turnback.disk.lock import FileLock
 from turnback.disk.tickets import Ticket
 from turnback.errors import Failed, TimedOut
@@ -299,15 +299,26 @@ def test_a_fifo_that_was_never_in_line_goes_after_an_hour(path: str) -> None:
     """A fifo that a process left between making it and getting in line is removed, a fresh one is not."""
     folder = f"{path}.queue"
     os.mkdir(folder)
-    fresh = f".{tickets.time.monotonic_ns():020d}-1-1"
+    fresh = f".{time.monotonic_ns():020d}-1-1"
     ages = [f".{0:020d}-1-1", f".{1 << 62:020d}-1-1", fresh, ".foreign"]
     for name in ages:
         os.mkfifo(os.path.join(folder, name))
     lock = FileLock(path)
     with lock:
         left = set(os.listdir(folder))
-    started_within_the_hour = tickets.time.monotonic() < 3600
+    started_within_the_hour = time.monotonic() < 3600
     assert left == {fresh, ".foreign"} | ({ages[0]} if started_within_the_hour else set())
+
+
+def test_a_lock_that_is_forgotten_is_given_back(path: str) -> None:
+    """When the object that holds the lock is let go, the lock is free."""
+    lock = FileLock(path)
+    lock.acquire()
+    del lock
+    assert FileLock(path).held_by_other() is None
+    again = FileLock(path)
+    assert again.try_acquire()
+    again.release()
 
 
 # --- limits and messages -------------------------------------------------------------------------------------------
@@ -426,7 +437,7 @@ def test_a_file_deleted_between_opening_and_locking_is_not_the_lock(
 ) -> None:
     """The file goes in the very moment before it is locked: the lock is taken on its successor."""
     real = fcntl.flock
-    deleted = []
+    deleted: list[str] = []
 
     def flock(descriptor: int, operation: int) -> None:
         if not deleted:

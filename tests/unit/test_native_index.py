@@ -111,6 +111,8 @@ def test_an_entry_has_what_the_file_says() -> None:
         )
     )
     assert (len(view), view.version, view.is_sparse, view.is_split) == (5, 3, False, False)
+    assert view.has_conflicts
+    assert not IndexView.empty().has_conflicts
     first = view.entry(0)
     assert (first.path, first.mode, first.oid, first.stage) == (b"a\xff", 0o100755, OID, 0)
     assert [e.stage for e in view] == [0, 1, 3, 0, 0]
@@ -384,7 +386,7 @@ def test_the_typed_face_has_exactly_the_names_that_were_compiled() -> None:
 
 def test_the_sanitized_build_is_the_one_under_test() -> None:
     """``scripts/asan`` must not test the normal build by mistake."""
-    if os.environ.get("TURNBACK_EXPECT_SANITIZED"):
+    if "ASAN_OPTIONS" in os.environ:
         spec = importlib.util.find_spec("turnback._core")
         assert spec is not None
         assert "asan" in str(spec.origin)

@@ -385,7 +385,7 @@ def covered(covers: Covers, path: bytes) -> tuple[bytes, str, str | None] | None
 def test_covers() -> None:
     covers = Covers(
         {b"lib": "1" * 40, b"vendor": "2" * 40},
-        [b"lib", b"deep/er/sub"],
+        [b"lib", b"deep/er/sub", b"new/sub"],
         target_skipped=[
             Skipped(b"big", 9, SkipReason.TOO_BIG),
             Skipped(b"cone/", 0, SkipReason.SKIP_WORKTREE),
@@ -399,6 +399,7 @@ def test_covers() -> None:
     assert covered(covers, b"lib") == (b"lib", "gitlink", "1" * 40)
     assert covered(covers, b"lib/a/b") == (b"lib", "gitlink", "1" * 40)
     assert covered(covers, b"library") is None
+    assert covered(covers, b"new/sub/a") == (b"new/sub", "gitlink", None), "S alone has it: no commit of T's"
     assert covered(covers, b"big") == (b"big", "unreadable", None), (
         "what is there now goes before what was there then"
     )
@@ -440,6 +441,39 @@ def test_a_path_skipped_for_its_filter(
     else:
         assert decision is not None
         assert str(decision.reason) == expected
+
+
+def test_exact_bytes_beneath_a_path_skipped_for_its_filter_are_no_reason_to_write() -> None:
+    beneath = PathCase(
+        path=PATH,
+        target=A,
+        state=B,
+        found=Found.FILE,
+        target_raw="1" * 64,
+        state_raw="2" * 64,
+        path_class=PathClass.TURN,
+        cover=Cover(b"src", LeftReason.FILTER),
+    )
+    assert decide(beneath, Choices()) == Left(b"src", LeftReason.FILTER)
+
+
+@pytest.mark.parametrize(
+    ("merged", "raw", "expected"),
+    [
+        (C, None, C),
+        (B, None, Left(PATH, LeftReason.OUTSIDE)),
+        (None, None, Left(PATH, LeftReason.OUTSIDE)),
+        (C, "1" * 64, Left(PATH, LeftReason.OUTSIDE, "conflict")),
+    ],
+)
+def test_a_merge(merged: Entry | None, raw: str | None, expected: Entry | Left) -> None:
+    """A merged file, nothing of the agent's to take out, and bytes that git can't give back."""
+    both = PathCase(path=PATH, target=A, state=B, found=Found.FILE, merged=merged, state_raw=raw)
+    decision = decide(both, Choices(OutsideChoice.MERGE))
+    if isinstance(decision, Step):
+        assert (decision.target, decision.merged, decision.path_class) == (expected, True, PathClass.OUTSIDE)
+    else:
+        assert decision == expected
 
 
 def test_equal_entries_with_other_exact_bytes_are_a_modification() -> None:

@@ -215,6 +215,19 @@ def test_a_turn_that_never_ended_ends_where_the_next_begins() -> None:
     assert walk(captures, [TurnSpan("a1", "t1", 2, None), T2]) == ["A>C between_turns", "C>D t2!"]
 
 
+def test_a_turn_whose_end_was_never_captured() -> None:
+    """Automatic capture was off, or it was killed: the next look is after the turn, and so is what was written in between."""
+    captures = [TURNS[0], cap(5, "manual", None, "M"), TURNS[2]]
+    assert walk(captures, [T1, T2]) == ["A>M between_turns", "M>C between_turns"]
+
+
+def test_nothing_of_a_turn_comes_after_its_turn_end() -> None:
+    """Even if the log says that it ended later, and another agent's capture lies between."""
+    captures = [*TURNS[:2], cap(5, "manual", None, "X", "a2"), TURNS[2]]
+    spans = [TurnSpan("a1", "t1", 2, 9), T2]
+    assert walk(captures, spans, target=4) == ["B>X between_turns", "X>C between_turns"]
+
+
 BACK = [
     cap(2, "turn_start", "t1", "A"),
     cap(4, "turn_end", "t1", "B"),

@@ -159,6 +159,11 @@ class FileLock:
     ) -> None:
         self.release()
 
+    def __del__(self) -> None:
+        # A holder that was interrupted before it could remember to release: the lock must not outlive the object.
+        if self._descriptor is not None:
+            self.release()
+
     @property
     def _queue(self) -> str:
         return f"{self.path}.queue"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK", "LONGEST", "LineFile", "Look"]
 
-CHUNK: Final = 1 << 20
+CHUNK: Final = 1 << 18
 """Bytes that one read asks for."""
 
 LONGEST: Final = 1 << 28

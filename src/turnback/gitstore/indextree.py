@@ -2,19 +2,19 @@
 
 Folders that the index's ``TREE`` extension knows keep that id, as long as the object exists (DESIGN 10.1: ``git gc`` may have removed it);
 only folders with a change are listed and written. Entries of other stages than 0 and intent-to-add entries aren't in a tree unless an edit
-puts them there.
+puts them there. A folder that a sparse index keeps as one entry is read from its tree object where something beneath it is asked for.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from turnback import paths
 from turnback.changes import FOLDER, Entry
-from turnback.gitstore import objects
-from turnback.gitstore.trees import Edits, merged
+from turnback.gitstore import objects, trees
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from turnback.gitstore.repo import Repository
     from turnback.native.index import IndexView
@@ -28,52 +28,84 @@ def write(repository: Repository, view: IndexView, edits: Mapping[bytes, Entry |
         view: the index.
         edits: path to the entry that it gets, or None for a path that is gone.
     """
-    found = _Writer(repository, view).folder(b"", Edits.of(edits))
-    return found or objects.write_tree(repository, {})
-
-
-class _Writer:
-    def __init__(self, repository: Repository, view: IndexView) -> None:
-        self.repository = repository
-        self.view = view
-        self.known = view.tree_nodes
-
-    def folder(self, prefix: bytes, edits: Edits) -> str | None:
-        """The id of one folder (``b""``, or ending in ``/``), None when nothing is in it."""
-        if not edits.names and not edits.folders:
-            node = self.known.get(prefix[:-1])
-            # An invalid node has no id. An id without its object is no use: git writes such a tree again, and so do we.
-            if node is not None and node.oid is not None and objects.exists(self.repository, node.oid.hex()):
-                return node.oid.hex()
-        entries, folders = self._listed(prefix)
-        below = dict(edits.folders)
-        for name in folders:
-            below.setdefault(name, Edits())
-        here = Edits()
-        here.names, here.folders = edits.names, below
-        return merged(
-            self.repository, entries, here, lambda name, inside: self.folder(prefix + name + b"/", inside)
+    grouped = trees.by_folder(edits)
+    if not edits:
+        known = _known(repository, view, b"")
+        if known is not None:
+            return known
+    folders: dict[bytes, dict[bytes, Entry]] = {}
+    # Each folder with where it stands: in the index (None), or in a tree object of a sparse index.
+    waiting: list[tuple[bytes, str | None]] = [(b"", None)]
+    while waiting:
+        folder, oid = waiting.pop()
+        entries, inside = (
+            _listed(view, folder) if oid is None else (objects.read_tree(repository, oid), list[bytes]())
         )
+        folders[folder] = entries
+        prefix = folder + b"/" if folder else b""
+        for name in inside:
+            known = _known(repository, view, prefix + name) if prefix + name not in grouped else None
+            if known is None:
+                waiting.append((prefix + name, None))
+            else:
+                entries[name] = Entry(FOLDER, known)
+        for name, entry in entries.items():
+            if entry.mode == FOLDER and name not in inside and prefix + name in grouped:
+                waiting.append((prefix + name, entry.oid))
+    # Folders that only the edits know.
+    for folder in grouped:
+        folders.setdefault(folder, {})
+    return trees.assembled(repository, folders, grouped)
 
-    def _listed(self, prefix: bytes) -> tuple[dict[bytes, Entry], list[bytes]]:
-        """What the index has directly in a folder: entries by name, and the names of the folders in it."""
-        entries: dict[bytes, Entry] = {}
-        folders: list[bytes] = []
-        span = self.view.prefix(prefix)
-        position, end, length = span.start, span.stop, len(prefix)
-        while position < end:
-            entry = self.view.entry(position)
-            name, slash, rest = entry.path[length:].partition(b"/")
-            if slash and rest:
-                folders.append(name)
-                # One step over everything in that folder.
-                position = self.view.prefix(prefix + name + b"/").stop
-                continue
-            if slash:
-                entries[name] = Entry(
-                    FOLDER, entry.oid.hex()
-                )  # a sparse index keeps a whole folder as one entry
-            elif entry.stage == 0 and not entry.intent_to_add:
-                entries[name] = Entry(entry.mode, entry.oid.hex())
-            position += 1
-        return entries, folders
+
+def lookup(repository: Repository, view: IndexView, wanted: Iterable[bytes]) -> dict[bytes, Entry]:
+    """What the index has for some paths (in a conflict its first side), those in the folders of a sparse index included."""
+    found: dict[bytes, Entry] = {}
+    for path in wanted:
+        position = view.find(path)
+        if position is not None:
+            entry = view.entry(position)
+            found[path] = Entry(entry.mode, entry.oid.hex())
+        elif view.is_sparse:
+            for above in paths.parents(path):
+                position = view.find(above + b"/")
+                if position is not None:
+                    tree = view.entry(position).oid.hex()
+                    name = path[len(above) + 1 :]
+                    found.update(
+                        {path: entry for entry in trees.lookup(repository, tree, [name]).values()}
+                    )
+                    break
+    return found
+
+
+def _known(repository: Repository, view: IndexView, folder: bytes) -> str | None:
+    """The id that the ``TREE`` extension has for a folder. One without its object is no use: git writes such a tree again, and so do we."""
+    node = view.tree_nodes.get(folder)
+    if node is None or node.oid is None or not objects.exists(repository, node.oid.hex()):
+        return None
+    return node.oid.hex()
+
+
+def _listed(view: IndexView, folder: bytes) -> tuple[dict[bytes, Entry], list[bytes]]:
+    """What the index has directly in a folder: entries by name, and the names of the folders in it."""
+    entries: dict[bytes, Entry] = {}
+    folders: list[bytes] = []
+    prefix = folder + b"/" if folder else b""
+    span = view.prefix(prefix)
+    position, end, length = span.start, span.stop, len(prefix)
+    while position < end:
+        entry = view.entry(position)
+        name, slash, rest = entry.path[length:].partition(b"/")
+        if slash and rest:
+            folders.append(name)
+            # One step over everything in that folder.
+            position = view.prefix(prefix + name + b"/").stop
+            continue
+        if slash:
+            # A sparse index keeps a whole folder as one entry.
+            entries[name] = Entry(FOLDER, entry.oid.hex())
+        elif entry.stage == 0 and not entry.intent_to_add:
+            entries[name] = Entry(entry.mode, entry.oid.hex())
+        position += 1
+    return entries, folders

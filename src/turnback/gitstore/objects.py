@@ -75,10 +75,10 @@ def blob_size(repository: Repository, oid: str) -> int:
     """The size of a blob in bytes, without reading it; 0 when it isn't there (a partial clone)."""
     try:
         with translated(repository, "looking up a blob"):
-            found = repository.libgit2.get(oid)
-            return 0 if found is None else int(getattr(found, "size", 0))
+            kind, size = repository.libgit2.odb.read_header(oid)
     except MissingObject:
         return 0
+    return int(size) if int(kind) == _BLOB else 0
 
 
 def read_tree(repository: Repository, oid: str) -> dict[bytes, Entry]:

@@ -1,16 +1,22 @@
 """Run ``git`` as the contract wants it: configuration pinned, hooks off, nothing inherited that redirects it.
 
-Every ``GIT_*`` variable that points git at another repository, index, object folder or work tree is stripped, as are those that
-inject configuration for one call; the ones that say where the user's own configuration is (``GIT_CONFIG_GLOBAL``,
-``GIT_CONFIG_SYSTEM``, ``GIT_CONFIG_NOSYSTEM``) stay, since git's answer depends on them. A child has no terminal, reads nothing from ours,
-takes no optional lock, and is killed when its deadline passes.
+Of the ``GIT_*`` variables only those stay that say where the user's own configuration is and where git's programs are (its answer depends on
+them), and those of the git-lfs filter, which is part of what a file is stored as. Everything else goes: what points at another
+repository, index, object folder or work tree, what injects configuration for one call, what traces into files. The search for the
+repository ends at the folder that was named, whatever becomes of the ``.git`` in it meanwhile.
+
+A child has no terminal, reads nothing from ours, takes no optional lock, and says nothing in a translation. It leads a session of its own, so that
+when its deadline passes the filters that it started go with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from turnback.errors import Failed, TimedOut, Unsupported
@@ -19,9 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _KEPT = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"}
+_KEPT_PREFIX = "GIT_LFS_"
 
 # hooksPath and fsmonitor: both are programs of somebody else's. untrackedCache: git would write it into the index it is given.
-# safecrlf: a capture must not fail on mixed line endings (DESIGN 10.12). quotePath: output is read with -z anyway.
+# safecrlf: a capture must not fail on mixed line endings (DESIGN 10.12). splitIndex: git would write a shared file of its own beside the user's.
+# showUntrackedFiles: "dirty" doesn't depend on how somebody likes their status. quotePath: output is read with -z anyway.
 _PINNED = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -29,6 +37,7 @@ _PINNED = (
     "core.quotePath=false",
     "core.safecrlf=false",
     "core.splitIndex=false",
+    "status.showUntrackedFiles=normal",
     "gc.auto=0",
     "maintenance.auto=false",
     "advice.addEmbeddedRepo=false",
@@ -50,17 +59,29 @@ class GitFailed(Failed):
         self.stderr = said
 
 
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a child: ours without what redirects git."""
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command printed: its answer, and its warnings."""
+
+    stdout: bytes
+    stderr: bytes
+
+
+def environment(tree: str | bytes, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child that works in a folder: ours without what redirects git."""
     found = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name in _KEPT or name.startswith(_KEPT_PREFIX)
     }
     found.update(
+        GIT_CEILING_DIRECTORIES=os.path.dirname(os.path.realpath(os.fsdecode(tree))),
         GIT_OPTIONAL_LOCKS="0",
         GIT_TERMINAL_PROMPT="0",
         GIT_NO_LAZY_FETCH="1",
         GIT_NO_REPLACE_OBJECTS="1",
-        LC_ALL="C",
+        # Not LC_ALL: a clean filter that sorts or decodes must do it in the user's locale, as under the user's own git add.
+        LANGUAGE="C",
     )
     if extra:
         found.update(extra)
@@ -83,7 +104,7 @@ def run(
         arguments: the command and its arguments; never seen by a shell.
         stdin: what the command reads.
         extra: more environment variables.
-        deadline: a ``time.monotonic`` value after which the child is killed.
+        deadline: a ``time.monotonic`` value after which the child and everything it started is killed.
         accept: the exit statuses that are no failure.
 
     Raises:
@@ -91,25 +112,59 @@ def run(
         TimedOut: ``timeout.checkpoint``: the deadline passed; the child is gone.
         Unsupported: ``unsupported.git``: there is no git on the PATH.
     """
+    return heard(tree, arguments, stdin=stdin, extra=extra, deadline=deadline, accept=accept).stdout
+
+
+def heard(
+    tree: str | bytes,
+    arguments: Sequence[str | bytes],
+    *,
+    stdin: bytes | Iterable[bytes] = b"",
+    extra: Mapping[str, str] | None = None,
+    deadline: float | None = None,
+    accept: tuple[int, ...] = (0,),
+) -> Output:
+    """``run`` for a command whose warnings matter too."""
     command: list[str | bytes] = ["git"]
     for setting in _PINNED:
         command += ["-c", setting]
     command += ["-C", tree, *arguments]
-    timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
     data = stdin if isinstance(stdin, bytes) else b"".join(stdin)
     try:
-        done = subprocess.run(
-            command, input=data, capture_output=True, env=environment(extra), timeout=timeout, check=False
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(tree, extra),
+            start_new_session=True,
         )
+    except FileNotFoundError as error:
+        raise Unsupported("git", "there is no git on the PATH; install git 2.31 or newer") from error
+    try:
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        stdout, stderr = process.communicate(data, timeout)
     except subprocess.TimeoutExpired as error:
         raise TimedOut(
             "checkpoint", "git took longer than the capture's time limit; nothing was left behind"
         ) from error
-    except FileNotFoundError as error:
-        raise Unsupported("git", "there is no git on the PATH; install git 2.31 or newer") from error
-    if done.returncode not in accept:
-        raise GitFailed(arguments, done.returncode, done.stderr)
-    return done.stdout
+    finally:
+        _end(process)
+    if process.returncode not in accept:
+        raise GitFailed(arguments, process.returncode, stderr)
+    return Output(stdout, stderr)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Whatever happened, leave no child: one that still runs is killed with its whole session, before its number can be used again."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+    process.wait()
 
 
 def split(output: bytes) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Find and open the repository of one tree, and read where it stands: git dir, HEAD, branch, an operation under way.
 
-A tree must be a git root of its own: the search never walks up into an enclosing repository (V-143), and a bare repository has no
-files to save. Owner validation is never switched off (DESIGN 10.15). A libgit2 ``Repository`` must not be shared by threads (it aborts
+A tree must be a git root of its own: the search never walks up into an enclosing repository (V-143), a bare repository has no
+files to save, and one whose files are elsewhere (``core.worktree``) isn't a root. Owner validation is never switched off (DESIGN 10.15). A libgit2 ``Repository`` must not be shared by threads (it aborts
 the process), and one that met a ref error keeps a wrong cache: so ``Repository`` here opens a fresh one for each thread that asks,
 which costs 0.07 ms, and ``reopen`` gives it up.
 """
@@ -133,6 +133,12 @@ class Repository:
         if opened.is_bare or opened.workdir is None:
             raise InvalidParams(
                 "repo", f"{self.path} is a bare repository; it has no files to save. Name a working tree"
+            )
+        if os.path.realpath(opened.workdir) != self.path:
+            # core.worktree: what git tracks here lies somewhere else, and the files beside this .git are not its files.
+            raise InvalidParams(
+                "repo",
+                f"the repository in {self.path} keeps its files in {opened.workdir} (core.worktree); its working tree can't be saved",
             )
         return opened
 

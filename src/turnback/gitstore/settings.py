@@ -7,6 +7,7 @@ a capture: ``git config --list -z`` gives every file's values in order, and the 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,11 @@ from turnback.gitstore import process
 if TYPE_CHECKING:
     from turnback.gitstore.repo import Repository
 
-_TRUE = {"true", "yes", "on", "1"}
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "": False}
+_NUMBER = re.compile(r"[+-]?(0x[0-9a-f]+|\d+)[kmg]?")
+
+# Any of these makes a filter driver: a required one without a clean command fails, it doesn't pass.
+_DRIVER = ("clean", "smudge", "process", "required")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +29,13 @@ class Settings:
 
     Attributes:
         file_mode, symlinks: whether the tree's filesystem keeps the exec bit, and links (``core.fileMode``, ``core.symlinks``).
+        trust_ctime, full_stat: which stat data the index vouches by (``core.trustctime``; ``core.checkStat`` isn't ``minimal``).
         ignore_case: ``core.ignoreCase``.
         autocrlf: ``core.autocrlf``: ``"true"``, ``"input"`` or ``"false"``.
         eol: ``core.eol``, lower case, or ``"native"``.
-        excludes_file, attributes_file: the user's own rules, absolute; the file may not exist.
+        excludes_file, attributes_file: the user's own rules, absolute; the file may not exist. Empty: git was told to read none.
         filters: the names of the configured filter drivers.
+        attributes_tree: ``attr.tree`` is set: attributes may come from a tree object.
     """
 
     file_mode: bool
@@ -39,6 +46,9 @@ class Settings:
     excludes_file: str
     attributes_file: str
     filters: frozenset[str]
+    trust_ctime: bool = True
+    full_stat: bool = True
+    attributes_tree: bool = False
 
 
 def read(repository: Repository, deadline: float | None = None) -> Settings:
@@ -57,33 +67,39 @@ def read(repository: Repository, deadline: float | None = None) -> Settings:
     filters = {
         key.removeprefix("filter.").rpartition(".")[0]
         for key in values
-        if key.startswith("filter.") and key.rpartition(".")[2] in ("clean", "smudge", "process")
+        if key.startswith("filter.") and key.rpartition(".")[2] in _DRIVER
     }
-    autocrlf = _text(values, "core.autocrlf", "false")
+    autocrlf = (values.get("core.autocrlf") or "").lower()
     return Settings(
         file_mode=_flag(values, "core.filemode", default=True),
         symlinks=_flag(values, "core.symlinks", default=True),
         ignore_case=_flag(values, "core.ignorecase", default=False),
-        autocrlf="input" if autocrlf == "input" else ("true" if autocrlf in _TRUE else "false"),
-        eol=_text(values, "core.eol", "native"),
+        autocrlf="input"
+        if autocrlf == "input"
+        else ("true" if _flag(values, "core.autocrlf", default=False) else "false"),
+        eol=(values.get("core.eol", "native") or "").lower(),
         excludes_file=_user_file(repository, values, "core.excludesfile", "ignore"),
         attributes_file=_user_file(repository, values, "core.attributesfile", "attributes"),
         filters=frozenset(filters),
+        trust_ctime=_flag(values, "core.trustctime", default=True),
+        full_stat=(values.get("core.checkstat") or "").lower() != "minimal",
+        attributes_tree="attr.tree" in values,
     )
 
 
 def _flag(values: dict[str, str | None], key: str, *, default: bool) -> bool:
+    """A boolean in any of git's spellings: a word, a number (hexadecimal, octal, with a unit), or a key alone, which means true."""
     if key not in values:
         return default
     value = values[key]
-    return value is None or value.lower() in _TRUE
-
-
-def _text(values: dict[str, str | None], key: str, default: str) -> str:
-    if key not in values:
-        return default
-    value = values[key]
-    return "true" if value is None else value.lower()
+    if value is None:
+        return True
+    word = value.lower()
+    if word in _WORDS:
+        return _WORDS[word]
+    # Any other word makes git refuse the repository when it is first asked something, which is soon.
+    number = _NUMBER.fullmatch(word)
+    return number is not None and number[1].strip("0x") != ""
 
 
 def _user_file(repository: Repository, values: dict[str, str | None], key: str, name: str) -> str:
@@ -92,7 +108,7 @@ def _user_file(repository: Repository, values: dict[str, str | None], key: str, 
     The environment is read here and not by the command alone because it is git's own rule about where git's file is.
     """
     named = values.get(key)
-    if named:
-        return os.path.join(repository.path, os.path.expanduser(named))
+    if named is not None:
+        return os.path.join(repository.path, os.path.expanduser(named)) if named else ""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(base, "git", name)

@@ -1,7 +1,7 @@
 """Trees as a whole: the difference of two, a look-up of some paths, and a new tree made from an old one and some changes.
 
 Only folders that differ are read, and only folders with a change are written: equal folder ids are never opened. Paths and
-names are bytes throughout, since a name in a tree needs not be UTF-8.
+names are bytes throughout, since a name in a tree needs not be UTF-8. Nothing here recurses: a path may have two thousand folders.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from turnback.changes import FOLDER, GITLINK, Change, Entry
 from turnback.errors import Failed
 from turnback.gitstore import objects
+from turnback.paths import parents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from turnback.gitstore.repo import Repository
 
@@ -27,31 +28,33 @@ def changes(repository: Repository, old: str | None, new: str | None) -> list[Ch
     Raises:
         MissingObject: a tree that must be read isn't there.
     """
-    found = list(_changes(repository, b"", old, new, 0))
+    found: list[Change] = []
+    waiting: list[tuple[bytes, str | None, str | None, int]] = [(b"", old, new, 0)]
+    while waiting:
+        prefix, one, two, depth = waiting.pop()
+        if one == two:
+            continue
+        before, after = _read(repository, one, depth), _read(repository, two, depth)
+        for name in before.keys() | after.keys():
+            was, now = before.get(name), after.get(name)
+            if was == now:
+                continue
+            path = prefix + name
+            folder_before, file_before = _parted(was)
+            folder_after, file_after = _parted(now)
+            if folder_before is not None or folder_after is not None:
+                waiting.append((path + b"/", folder_before, folder_after, depth + 1))
+            if file_before is not None or file_after is not None:
+                found.append(Change(path, file_before, file_after))
     found.sort(key=lambda change: change.path)
     return found
 
 
-def _changes(
-    repository: Repository, prefix: bytes, old: str | None, new: str | None, depth: int
-) -> Iterator[Change]:
-    if old == new:
-        return
-    before = _read(repository, old, depth)
-    after = _read(repository, new, depth)
-    for name in before.keys() | after.keys():
-        one, two = before.get(name), after.get(name)
-        if one == two:
-            continue
-        path = prefix + name
-        folder_before = one.oid if one is not None and one.mode == FOLDER else None
-        folder_after = two.oid if two is not None and two.mode == FOLDER else None
-        if folder_before is not None or folder_after is not None:
-            yield from _changes(repository, path + b"/", folder_before, folder_after, depth + 1)
-        file_before = one if folder_before is None else None
-        file_after = two if folder_after is None else None
-        if file_before is not None or file_after is not None:
-            yield Change(path, file_before, file_after)
+def _parted(entry: Entry | None) -> tuple[str | None, Entry | None]:
+    """An entry as a folder's id, or as a file, link or gitlink."""
+    if entry is not None and entry.mode == FOLDER:
+        return entry.oid, None
+    return None, entry
 
 
 def _read(repository: Repository, oid: str | None, depth: int) -> dict[bytes, Entry]:
@@ -72,21 +75,17 @@ def lookup(repository: Repository, tree: str | None, paths: Iterable[bytes]) -> 
     Each folder on the way is read once.
     """
     read: dict[bytes, dict[bytes, Entry]] = {b"": _read(repository, tree, 0)}
-
-    def folder(path: bytes) -> dict[bytes, Entry]:
-        known = read.get(path)
-        if known is None:
-            above, _, name = path.rpartition(b"/")
-            entry = folder(above).get(name)
-            known = read[path] = (
-                {} if entry is None or entry.mode != FOLDER else objects.read_tree(repository, entry.oid)
-            )
-        return known
-
     found: dict[bytes, Entry] = {}
     for path in paths:
-        above, _, name = path.rpartition(b"/")
-        entry = folder(above).get(name)
+        here = b""
+        for above in parents(path):
+            if above not in read:
+                entry = read[here].get(above.rpartition(b"/")[2])
+                read[above] = (
+                    {} if entry is None or entry.mode != FOLDER else objects.read_tree(repository, entry.oid)
+                )
+            here = above
+        entry = read[here].get(path.rpartition(b"/")[2])
         if entry is not None:
             found[path] = entry
     return found
@@ -107,65 +106,68 @@ def edited(repository: Repository, base: str | None, edits: Mapping[bytes, Entry
 
     A path that becomes a file replaces a folder of that name, and the other way round; folders that become empty are left out.
     """
-    grouped = Edits.of(edits)
-    return _edited(repository, base, grouped, 0) or objects.write_tree(repository, {})
+    grouped = by_folder(edits)
+    folders: dict[bytes, dict[bytes, Entry]] = {}
+    for folder in sorted(grouped, key=_depth):
+        oid = base
+        if folder:
+            above, _, name = folder.rpartition(b"/")
+            entry = folders[above].get(name)
+            oid = entry.oid if entry is not None and entry.mode == FOLDER else None
+        folders[folder] = dict(_read(repository, oid, _depth(folder)))
+    return assembled(repository, folders, grouped)
 
 
-class Edits:
-    """Some paths' new entries, as a tree: what happens to the names of one folder, and to the folders in it."""
-
-    __slots__ = ("folders", "names")
-
-    def __init__(self) -> None:
-        self.names: dict[bytes, Entry | None] = {}
-        self.folders: dict[bytes, Edits] = {}
-
-    @classmethod
-    def of(cls, edits: Mapping[bytes, Entry | None]) -> Edits:
-        """Group edits by folder."""
-        top = cls()
-        for path, entry in edits.items():
-            here = top
-            *above, name = path.split(b"/")
-            for folder in above:
-                here = here.folders.setdefault(folder, cls())
-            here.names[name] = entry
-        return top
+def by_folder(edits: Mapping[bytes, Entry | None]) -> dict[bytes, dict[bytes, Entry | None]]:
+    """Edits by the folder that they happen in (``b""`` is the root, no ``/`` at the end); every folder above one is there too."""
+    grouped: dict[bytes, dict[bytes, Entry | None]] = {b"": {}}
+    for path, entry in edits.items():
+        folder, _, name = path.rpartition(b"/")
+        grouped.setdefault(folder, {})[name] = entry
+        while folder:
+            folder = folder.rpartition(b"/")[0]
+            if folder in grouped:
+                break
+            grouped[folder] = {}
+    return grouped
 
 
-def _edited(repository: Repository, base: str | None, edits: Edits, depth: int) -> str | None:
-    entries = dict(_read(repository, base, depth))
-    return merged(
-        repository,
-        entries,
-        edits,
-        lambda name, below: _edited(
-            repository,
-            entries[name].oid if name in entries and entries[name].mode == FOLDER else None,
-            below,
-            depth + 1,
-        ),
-    )
-
-
-def merged(
+def assembled(
     repository: Repository,
-    entries: dict[bytes, Entry],
-    edits: Edits,
-    folder: Callable[[bytes, Edits], str | None],
-) -> str | None:
-    """One folder's entries with its edits, written; None when nothing is left in it.
+    folders: Mapping[bytes, dict[bytes, Entry]],
+    grouped: Mapping[bytes, Mapping[bytes, Entry | None]],
+) -> str:
+    """Write some folders anew, deepest first, and give the root's id.
 
     Removals go first: a file ``a`` that is removed and a folder ``a`` that appears are one name.
+
+    Args:
+        repository: where the trees go.
+        folders: what each of them holds before its edits; the folder above each is there too, the root always. Changed in place.
+        grouped: the edits, as ``by_folder`` has them.
     """
-    for name, entry in edits.names.items():
-        if entry is None and (name not in entries or entries[name].mode != FOLDER):
-            entries.pop(name, None)
-    for name, below in edits.folders.items():
-        oid = folder(name, below)
-        if oid is not None:
-            entries[name] = Entry(FOLDER, oid)
-        elif name in entries and entries[name].mode == FOLDER:
-            del entries[name]
-    entries.update({name: entry for name, entry in edits.names.items() if entry is not None})
-    return objects.write_tree(repository, entries) if entries else None
+    below: dict[bytes, list[tuple[bytes, str | None]]] = {}
+    root: str | None = None
+    for folder in sorted(folders, key=_depth, reverse=True):
+        entries = folders[folder]
+        names = grouped.get(folder, {})
+        for name, entry in names.items():
+            if entry is None and (name not in entries or entries[name].mode != FOLDER):
+                entries.pop(name, None)
+        for name, oid in below.pop(folder, ()):
+            if oid is not None:
+                entries[name] = Entry(FOLDER, oid)
+            elif name in entries and entries[name].mode == FOLDER:
+                del entries[name]
+        entries.update({name: entry for name, entry in names.items() if entry is not None})
+        written = objects.write_tree(repository, entries) if entries else None
+        if folder:
+            above, _, name = folder.rpartition(b"/")
+            below.setdefault(above, []).append((name, written))
+        else:
+            root = written
+    return root or objects.write_tree(repository, {})
+
+
+def _depth(folder: bytes) -> int:
+    return folder.count(b"/") + 1 if folder else 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from turnback.native.lib import CoreError, ErrorCode, call, ffi, lib, owned
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _HASHES = {20: "sha1", 32: "sha256"}
+_LINK = re.compile(rb"link(?=(.{4}))", re.DOTALL)
 
 
 class IndexEntry(NamedTuple):
@@ -198,8 +200,11 @@ class IndexView:
         Raises:
             CoreError: it is damaged.
         """
-        # The id stands behind the entries, so finding it is parsing; the core is asked only when it may be there at all.
-        if b"link" not in data:
+        # It stands behind the entries, so finding it for certain is parsing; most files can't have it, and that is seen at once.
+        if not any(
+            oid_size <= int.from_bytes(found[1]) <= len(data) - found.end() - 4 - oid_size
+            for found in _LINK.finditer(data)
+        ):
             return None
         try:
             IndexView.parse(data, None, oid_size)
@@ -221,14 +226,14 @@ class IndexView:
         return int(self._index.count)
 
     @property
+    def pointer(self) -> Any:
+        """For other calls of the core; good as long as this view lives."""
+        return self._index
+
+    @property
     def has_conflicts(self) -> bool:
         """Whether any entry is one side of a conflict."""
-        size = ffi.sizeof("tb_index_entry")
-        if len(self) == 0:
-            return False
-        first = int(ffi.cast("uintptr_t", self._index.entries))
-        stage = int(ffi.cast("uintptr_t", ffi.addressof(self._index.entries[0], "stage"))) - first
-        return any(memoryview(ffi.buffer(self._index.entries, len(self) * size))[stage::size])
+        return bool(self._index.conflicts)
 
     def __iter__(self) -> Iterator[IndexEntry]:
         """Every entry, as an object each: for tests and small indexes."""

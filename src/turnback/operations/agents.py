@@ -1,37 +1,35 @@
-"""Add an agent and its trees; say what an agent is (V-030 to V-035, DESIGN part 8).
-
-``in_place`` works in the repository as it is. ``worktree`` and ``copy`` take a folder that exists, or make one: with ``git worktree add`` at a
-detached HEAD, or with a plain local clone. Nothing is added when any repository of the scope is refused.
-"""
+"""Add an agent, say what it is, and take the facts about it that only the host knows (V-030 to V-035, DESIGN part 8)."""
 
 from __future__ import annotations
 
-import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from turnback import ids
-from turnback.errors import Conflict, Failed, InvalidParams, NotFound
-from turnback.gitstore import process
-from turnback.gitstore.repo import Repository, tree_key
+from turnback.errors import Conflict, InvalidParams
+from turnback.operations import recovery, scopes
 from turnback.operations.results import AgentInfo
-from turnback.records.events import Record, TreeRow
+from turnback.policy.preflight import rollback_running
+from turnback.records.events import Record
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from turnback.operations.context import Context
     from turnback.records.state import AgentState, State
 
 ISOLATIONS = ("in_place", "worktree", "copy")
+STATES = ("queued", "running", "needs_you", "handed_over", "settled", "failed", "archived")
 
 
 def add(
     context: Context,
     agent_id: str,
     *,
-    repos: Sequence[str] | None,
+    repos: Sequence[str | bytes | os.PathLike[str]] | None,
     isolation: str,
-    path: str | None,
+    path: str | bytes | os.PathLike[str] | None,
     parent: str | None,
     harness: str | None,
     force: bool,
@@ -49,10 +47,11 @@ def add(
         force: accept a broad root (the home folder, ``/``, a folder that holds the state folder).
 
     Raises:
-        InvalidParams: ``invalid_params.agent``, ``.repo``, ``.isolation``, ``.path``, ``.parent``.
+        InvalidParams: ``invalid_params.agent``, ``.repo``, ``.isolation``, ``.path``.
         Conflict: ``conflict.agent_exists``.
         NotFound: ``not_found.agent``: the parent.
-        Failed: ``failed.worktree``: the folder can't be made.
+        Failed: ``failed.worktree``: the folder can't be made. ``failed.checkpoint_git``: the repository can't be opened.
+        Unsupported: ``unsupported.repository``.
     """
     agent = ids.agent_id(agent_id)
     if isolation not in ISOLATIONS:
@@ -63,21 +62,24 @@ def add(
     _must_be_new(state, agent)
     if parent is not None:
         state.agent(ids.agent_id(parent))
-    scope = _scope(context, repos)
-    if path is not None and (isolation == "in_place" or len(scope) != 1):
-        raise InvalidParams("path", "a folder can be named for a worktree or copy of one repository only")
-    trees = []
-    for repo in scope:
-        source = os.path.join(context.folder, repo)
-        Repository(source)  # refuses what is no repository of its own before anything is made
-        trees.append(_tree(context, agent, repo, source, isolation, path, force=force))
-    data: dict[str, Any] = {"agent": agent, "isolation": isolation, "trees": trees}
-    if parent is not None:
-        data["parent"] = parent
-    if harness is not None:
-        data["harness"] = harness
-    context.make_folders()
-    context.log.append([Record("agent.added", data)], check=lambda now: _must_be_new(now, agent))
+    wanted = scopes.look_at(context, repos, isolation, path, force=force)
+    with ExitStack() as made:
+        trees = [scopes.tree(context, agent, one, isolation, made) for one in wanted]
+        data: dict[str, Any] = {"agent": agent, "isolation": isolation, "trees": trees}
+        if parent is not None:
+            data["parent"] = parent
+        if harness is not None:
+            data["harness"] = harness
+        context.make_folders()
+
+        def added(now: State) -> Sequence[Record]:
+            _must_be_new(now, agent)
+            for row in trees:
+                row["key"] = scopes.name_in(now, row["path"])
+            return [Record("agent.added", data)]
+
+        context.log.build(added)
+        made.pop_all()
 
 
 def _must_be_new(state: State, agent: str) -> None:
@@ -89,87 +91,17 @@ def _must_be_new(state: State, agent: str) -> None:
         )
 
 
-def _scope(context: Context, repos: Sequence[str] | None) -> list[str]:
-    if repos is None:
-        return ["."] if os.path.lexists(os.path.join(context.folder, ".git")) else []
-    scope = []
-    for given in repos:
-        full = os.path.realpath(os.path.join(context.folder, given))
-        relative = os.path.relpath(full, context.folder)
-        if relative == ".." or relative.startswith("../"):
-            raise InvalidParams("repo", f"{given!r} lies outside the workspace {context.folder}")
-        if not os.path.isdir(full):
-            raise InvalidParams("repo", f"there is no folder {full}")
-        if relative in scope:
-            raise InvalidParams("repo", f"{given!r} is named twice")
-        scope.append(relative)
-    return scope
-
-
-def _tree(
-    context: Context, agent: str, repo: str, source: str, isolation: str, path: str | None, *, force: bool
-) -> TreeRow:
-    borrowed = isolation != "in_place" and path is not None
-    if isolation == "in_place":
-        folder = source
-    elif path is not None:
-        folder = os.path.join(context.folder, path)
-        Repository(folder)
-    else:
-        folder = _made(context, agent, repo, source, isolation)
-    folder = os.path.realpath(folder)
-    _refuse_broad(context, folder, force=force)
-    row: TreeRow = {"repo": repo, "path": folder, "key": tree_key(folder)}
-    if borrowed:
-        row["borrowed"] = True
-    return row
-
-
-def _made(context: Context, agent: str, repo: str, source: str, isolation: str) -> str:
-    """Make a worktree or copy in the state folder, named after the agent and the repository."""
-    context.make_folders()
-    name = os.path.basename(os.path.realpath(source)) if repo == "." else repo.replace("/", "-")
-    folder = os.path.join(context.state_dir, "trees", agent, name)
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
-    if os.path.lexists(folder):
-        raise Failed("worktree", f"{folder} exists already; remove it, or name it with --path", path=folder)
-    try:
-        if isolation == "worktree":
-            process.run(source, ["worktree", "add", "-q", "--detach", folder])
-        else:
-            process.run(context.folder, ["clone", "-q", "--no-hardlinks", "--", source, folder])
-    except process.GitFailed as error:
-        raise Failed(
-            "worktree", f"the {isolation} {folder} can't be made: {error.stderr}", path=folder
-        ) from error
-    return folder
-
-
-def _refuse_broad(context: Context, folder: str, *, force: bool) -> None:
-    """The home folder, ``/`` and whatever holds the state folder are hardly meant (DESIGN part 4, Broad roots)."""
-    state = os.path.realpath(context.state_dir)
-    broad = (
-        folder == "/"
-        or folder == os.path.realpath(os.path.expanduser("~"))
-        or state == folder
-        or (state + "/").startswith(folder.rstrip("/") + "/")
-    )
-    if broad and not force:
-        raise InvalidParams(
-            "repo",
-            f"{folder} is the home folder, the root, or holds turnback's own state folder; name a project's folder, or use --force",
-        )
-
-
 def info(context: Context, agent_id: str) -> AgentInfo:
     """What an agent is now.
 
     Raises:
         NotFound: ``not_found.agent``.
     """
-    state = context.state()
-    agent = state.agent(agent_id)
-    shared = state.sharers(agent_id)
+    with context.reading() as state:
+        return _info(state, state.agent(agent_id))
+
+
+def _info(state: State, agent: AgentState) -> AgentInfo:
     return AgentInfo(
         agent=agent.id,
         state=agent.state,
@@ -189,9 +121,9 @@ def info(context: Context, agent_id: str) -> AgentInfo:
             for turn in agent.turns.values()
         ),
         checkpoints=len(agent.checkpoints),
-        shared_with=tuple(sorted(other.id for other in shared)),
-        children=tuple(sorted(child.id for child in state.children(agent_id))),
-        binding=agent.binding,
+        shared_with=tuple(sorted(other.id for other in state.sharers(agent.id))),
+        children=tuple(sorted(child.id for child in state.children(agent.id))),
+        binding=None if agent.binding is None else dict(agent.binding),
         note=agent.note,
     )
 
@@ -204,23 +136,56 @@ def guarded(state: State, agent: AgentState) -> bool:
 def set_state(context: Context, agent_id: str, value: str) -> None:
     """Tell the state that the host knows (A-01); turns set ``running``, ``settled`` and ``failed`` by themselves.
 
+    While a turn runs the agent is ``running`` or ``needs_you`` and nothing else: an agent that seemed settled could be rolled back
+    under its own hands.
+
     Raises:
         InvalidParams: ``invalid_params.state``.
-        Conflict: ``conflict.invalid_transition``: it is archived, which is final.
+        Conflict: ``conflict.invalid_transition``: it is archived, which is final. ``conflict.turn_running``,
+            ``conflict.rollback_running``.
     """
-    known = ("queued", "running", "needs_you", "handed_over", "settled", "failed", "archived")
-    if value not in known:
-        raise InvalidParams("state", f"{value!r} is no state of an agent; it is one of {', '.join(known)}")
+    if value not in STATES:
+        raise InvalidParams("state", f"{value!r} is no state of an agent; it is one of {', '.join(STATES)}")
+    end_interrupted(context, agent_id)
 
-    def check(state: State) -> None:
-        if state.agent(agent_id).archived:
+    def told(state: State) -> Sequence[Record]:
+        agent = state.agent(agent_id)
+        if agent.archived:
             raise Conflict("invalid_transition", f"agent {agent_id} is archived; that is final")
+        if agent.rollback is not None:
+            raise rollback_running(agent_id)
+        if agent.running_turn is not None and value not in ("running", "needs_you"):
+            raise Conflict(
+                "turn_running",
+                f"{agent.running_turn} of {agent_id} is running, so it can't be {value}; end the turn first",
+            )
+        return [] if agent.state == value else [Record("agent.state", {"agent": agent_id, "state": value})]
 
-    context.log.append([Record("agent.state", {"agent": agent_id, "state": value})], check=check)
+    context.log.build(told)
+
+
+def end_interrupted(context: Context, agent_id: str) -> None:
+    """Record the end of a rollback that this agent's state still has and whose process is gone, so that nothing waits for it for ever.
+
+    Raises:
+        NotFound: ``not_found.agent``.
+    """
+    state = context.state()
+    if state.agent(agent_id).rollback is not None or any(
+        other.rollback is not None for other in state.sharers(agent_id)
+    ):
+        recovery.note_interrupted(context)
 
 
 def set_stale_requests(context: Context, agent_id: str, requests: Sequence[str]) -> None:
-    """Tell which inbox items of an agent are stale; a rollback waits until there are none."""
+    """Tell which inbox items of an agent are stale; a rollback waits until there are none.
+
+    Raises:
+        InvalidParams: ``invalid_params.requests``.
+        NotFound: ``not_found.agent``.
+    """
+    if isinstance(requests, str) or not all(requests):
+        raise InvalidParams("requests", "give a list of the requests' ids; an empty one when none is stale")
 
     def check(state: State) -> None:
         state.agent(agent_id)
@@ -245,11 +210,3 @@ def next_prompt(context: Context, agent_id: str, text: str) -> str:
     if context.state().agent(agent_id).note is not None:
         context.log.build(delivered)
     return given
-
-
-def must_exist(context: Context, agent_id: str) -> None:
-    """Raise ``not_found.agent`` unless there is such an agent."""
-    try:
-        context.state().agent(ids.agent_id(agent_id))
-    except InvalidParams as error:
-        raise NotFound("agent", error.message) from error

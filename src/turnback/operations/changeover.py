@@ -152,6 +152,9 @@ class Changeover:
             entry = Entry(EXECUTABLE if before is not None and before.mode & 0o100 else FILE, "")
         if entry.mode == LINK and not configured.symlinks:
             entry = Entry(FILE, entry.oid)  # where there are no links, git keeps the target's name in a file
+        if not configured.file_mode and before is not None and before.kind == "file" and entry.mode != LINK:
+            # git doesn't look at exec bits here, so the tree knows nothing of them: what is on disk stays.
+            entry = Entry(EXECUTABLE if before.mode & 0o100 else FILE, entry.oid)
         if before is not None and _right_already(entry, data, before):
             return
         if before is None:

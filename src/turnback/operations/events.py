@@ -27,11 +27,15 @@ def published(
     follow: bool,
     stop: Callable[[], bool] | None,
 ) -> Iterator[dict[str, Any]]:
-    """Events in log order; checked before the first is given.
+    """Events in log order. The selectors and the log are checked at once, not when the first event is asked for.
 
     Raises:
         InvalidParams: ``invalid_params.types``, ``.resources``.
+        TurnbackError: the log can't be read (as ``EventLog.open``).
     """
+    for parameter, given in (("types", types), ("resources", resources)):
+        if isinstance(given, str):
+            raise InvalidParams(parameter, f"{given!r} is one text; give a list of them")
     for selector in types or ():
         if not _SELECTOR.fullmatch(selector):
             raise InvalidParams(
@@ -41,6 +45,7 @@ def published(
     for resource in resources or ():
         if not _RESOURCE.fullmatch(resource):
             raise InvalidParams("resources", f"{resource!r} is no resource; write agent: and an agent's id")
+    context.state()
     return _chosen(context, types, resources, after=after, follow=follow, stop=stop)
 
 
@@ -53,7 +58,6 @@ def _chosen(
     follow: bool,
     stop: Callable[[], bool] | None,
 ) -> Iterator[dict[str, Any]]:
-    context.state()
     records = context.log.follow(after, stop or (lambda: False)) if follow else context.log.records(after)
     for record in records:
         event = shapes.published(record, context.log.source)

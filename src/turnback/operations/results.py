@@ -69,6 +69,10 @@ class Checkpoint(Result):
     label: str | None
     repos: tuple[dict[str, Any], ...]
 
+    def __post_init__(self) -> None:
+        # The rows come from the folded log: a caller who changes what it was given must not change that.
+        object.__setattr__(self, "repos", tuple(_plain(row) for row in self.repos))
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointList(Result):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from turnback import ids, paths
-from turnback.errors import Conflict, InvalidParams, NotFound, TurnbackError
-from turnback.operations import capture
+from turnback.errors import Conflict, Failed, InvalidParams, NotFound, TurnbackError
+from turnback.operations import agents, capture
 from turnback.operations.results import CaptureFailure, Taken, TurnResult
+from turnback.policy.preflight import rollback_running
 from turnback.records.events import Record
 
 if TYPE_CHECKING:
@@ -33,15 +35,16 @@ def begin(context: Context, agent_id: str, prompt: str | None, origin: str) -> T
     """
     if origin not in ORIGINS:
         raise InvalidParams("origin", f"{origin!r} is no origin of a turn; it is user or harness")
+    agents.end_interrupted(context, agent_id)
     delivered = prompt
 
     def started(state: State) -> Sequence[Record]:
         nonlocal delivered
         agent = state.agent(agent_id)
-        _must_be_idle(agent)
+        _must_be_idle(state, agent)
         records = []
-        if agent.note is not None and origin == "user":
-            delivered = agent.note if not prompt else f"{agent.note}\n\n{prompt}"
+        if agent.note is not None and prompt is not None and origin == "user":
+            delivered = f"{agent.note}\n\n{prompt}" if prompt else agent.note
             records.append(Record("note.delivered", {"agent": agent_id}))
         data: dict[str, Any] = {"agent": agent_id, "turn": ids.turn_id(agent.next_turn), "origin": origin}
         if delivered is not None:
@@ -51,8 +54,29 @@ def begin(context: Context, agent_id: str, prompt: str | None, origin: str) -> T
     turn = str(context.log.build(started)[-1].data["turn"])
     if origin == "harness":
         return TurnResult(agent_id, turn, prompt=delivered)
-    taken, failure = automatic(context, agent_id, capture.Moment("turn_start", turn))
+    try:
+        taken, failure = automatic(context, agent_id, capture.Moment("turn_start", turn))
+    except BaseException:
+        # Stopped while the files were saved (Ctrl-C): the caller has no turn to end, and nothing was delivered.
+        with suppress(TurnbackError):
+            context.log.append(
+                [Record("turn.ended", {"agent": agent_id, "turn": turn, "reason": "interrupted"})]
+            )
+        raise
     return _result(agent_id, turn, taken, failure, delivered)
+
+
+def running(context: Context, agent_id: str) -> TurnResult | None:
+    """The turn that is running now, whoever began it; None when there is none.
+
+    Raises:
+        NotFound: ``not_found.agent``.
+    """
+    with context.reading() as state:
+        agent = state.agent(agent_id)
+        if agent.running_turn is None:
+            return None
+        return TurnResult(agent_id, agent.running_turn, prompt=agent.turns[agent.running_turn].prompt)
 
 
 def edited(
@@ -107,8 +131,21 @@ def end(
             data["harness_end"] = harness_end
         return [Record("turn.ended", data)]
 
-    context.log.build(ended)
-    taken, failure = automatic(context, agent_id, capture.Moment("turn_end", turn))
+    # The agent's lock is held from before the end is told until the files are saved: so no rollback and no next turn comes in between, and
+    # a rollback that asks is told conflict.checkpoint_pending (V-069, V-070).
+    with ExitStack() as held:
+        late = None
+        agent = context.state().agent(agent_id)
+        try:
+            held.enter_context(context.holding(agent, (), context.config.checkpoints.timeout_seconds))
+        except TurnbackError as error:
+            late = error
+        context.log.build(ended)
+        moment = capture.Moment("turn_end", turn)
+        if late is None:
+            taken, failure = automatic(context, agent_id, moment)
+        else:
+            taken, failure = None, _not_taken(context, agent_id, moment, late)
     return _result(agent_id, turn, taken, failure, None)
 
 
@@ -139,6 +176,25 @@ def automatic(
         return capture.take(context, agent_id, moment, explicit=False), None
     except TurnbackError as error:
         return None, CaptureFailure(error.code, error.message)
+    except Exception as error:  # noqa: BLE001 - whatever broke, the turn goes on, and it is told (V-076)
+        broken = Failed("internal", f"the capture failed: {type(error).__name__}: {error}")
+        return None, _not_taken(context, agent_id, moment, broken)
+
+
+def _not_taken(
+    context: Context, agent_id: str, moment: capture.Moment, error: TurnbackError
+) -> CaptureFailure | None:
+    """Log that a capture failed which never came to its own logging; nothing where no capture was due."""
+    if not context.config.checkpoints.enabled or not context.state().agent(agent_id).trees:
+        return None
+    data = {"agent": agent_id, "reason": moment.reason, "code": error.code, "message": error.message}
+    if moment.turn is not None:
+        data["turn"] = moment.turn
+    if "repo" in error.data:
+        data["repo"] = error.data["repo"]
+    with suppress(TurnbackError):
+        context.log.append([Record("checkpoint.failed", data)])
+    return CaptureFailure(error.code, error.message)
 
 
 def tree_of(agent: AgentState, repo: str) -> TreeRow:
@@ -154,13 +210,12 @@ def tree_of(agent: AgentState, repo: str) -> TreeRow:
     raise NotFound("repo", f"{repo!r} is no repository of {agent.id}; it has {known}")
 
 
-def _must_be_idle(agent: AgentState) -> None:
+def _must_be_idle(state: State, agent: AgentState) -> None:
     if agent.rollback is not None:
-        raise Conflict(
-            "rollback_running",
-            f"a rollback of {agent.id} is running; begin the turn when it has ended",
-            agent=agent.id,
-        )
+        raise rollback_running(agent.id)
+    for other in state.sharers(agent.id):
+        if other.rollback is not None:  # its writes and the turn's would land on each other (section 9)
+            raise rollback_running(other.id)
     if agent.running_turn is not None:
         raise Conflict(
             "turn_running",
@@ -174,8 +229,11 @@ def _must_be_idle(agent: AgentState) -> None:
 
 def _inside(tree: TreeRow, given: str | bytes | os.PathLike[str]) -> bytes:
     """A tool's path as one relative to the tree. Links are not followed: the path itself is what was named (A-26, X-26)."""
-    path = os.fsencode(given)
-    if os.path.isabs(path):
+    try:
+        path = os.fsencode(given)
+    except UnicodeEncodeError as error:
+        raise InvalidParams("path", f"{given!r} can't be the name of a file") from error
+    if os.path.isabs(path) and b"\0" not in path:
         root = os.fsencode(tree["path"])
         normal = os.path.normpath(path)
         if not normal.startswith(root + b"/"):

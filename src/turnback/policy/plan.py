@@ -95,7 +95,7 @@ def plan(cases: Iterable[PathCase], choices: Choices) -> Plan:
                 created.append(case)
             continue
         if isinstance(decision, Left):
-            left[decision.path] = staying[case.path] = staying[decision.path] = decision
+            left[decision.path] = staying[case.path] = decision
             if row(case, choices).outcome == "conflict":
                 conflicts.append(case.path)
         elif case.state is not None and not case.in_scope:

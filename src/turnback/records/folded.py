@@ -77,12 +77,16 @@ class FoldedLog:
             return
         if look.size == at and look.changed == self._changed:
             return
+        generation, self._generation = (
+            self._generation,
+            -1,
+        )  # an interruption anywhere in between: begin again
         try:
             self._read_on()
         except Rewritten:
             self.start_over()
         else:
-            self._changed = look.changed
+            self._generation, self._changed = generation, look.changed
 
     def start_over(self) -> None:
         """Read the log from its beginning, or from its snapshot; ``state`` is another object then.
@@ -119,7 +123,6 @@ class FoldedLog:
                 try:
                     state.apply(record)
                 except FoldError as error:
-                    self._generation = -1
                     raise self.corrupt(Damaged(at.offset, record.seq, str(error))) from error
                 if record.seq == 1:
                     self._admit()
@@ -134,7 +137,6 @@ class FoldedLog:
         self._refuse_format(created.get("format"))
         theirs = _exact(created)
         if theirs != self._workspace:
-            self._generation = -1
             raise InvalidParams(
                 "state_dir",
                 f"this state folder belongs to the workspace {paths.text(theirs)}; choose another with --state-dir",
@@ -151,7 +153,6 @@ class FoldedLog:
 
     def _refuse_format(self, found: object) -> None:
         if found != FORMAT:
-            self._generation = -1
             raise Unsupported(
                 "log_format",
                 f"the log in {shown(self._folder)} has format {found}, and this version of turnback reads format {FORMAT}; "
@@ -175,13 +176,13 @@ class FoldedLog:
         data = encode_group(group, at.seq + 1, ts)
         # What is folded is what a reader decodes: no object of the caller's, and no value that JSON has changed.
         stored = [decode_line(line)[0] for line in data.split(b"\n")[:-1]]
-        self.file.set_aside(at.offset)
+        self._generation = -1  # an interruption anywhere from here on: the next one begins again
         try:
+            self.file.set_aside(at.offset)
             for kept in stored:
                 state.apply(kept)
             self.file.append([data], durable, at.offset)
         except BaseException as error:
-            self._generation = -1
             with contextlib.suppress(TurnbackError, Damaged):
                 self.start_over()
             if isinstance(error, FoldError):

@@ -119,23 +119,15 @@ class EventLog:
         Raises:
             TurnbackError: as ``open``.
         """
-        try:
-            with self._mutex:
-                self._folded.catch_up()
-                return self._folded.state
-        except Damaged as damage:
-            if self._writing_here():
+        with contextlib.suppress(Damaged), self._mutex:
+            self._folded.catch_up()
+            return self._folded.state
+        with self._quiet(), self._mutex:
+            try:
+                self._folded.start_over()
+            except Damaged as damage:
                 raise self._folded.corrupt(damage) from damage
-        # Seen without the lock: it may have been a writer that moves a torn tail away.
-        with self._writer, contextlib.ExitStack() as held:
-            with contextlib.suppress(Failed):  # a folder that can't be written to has no writers either
-                held.enter_context(self._lock)
-            with self._mutex:
-                try:
-                    self._folded.start_over()
-                except Damaged as damage:
-                    raise self._folded.corrupt(damage) from damage
-                return self._folded.state
+            return self._folded.state
 
     def append(
         self,
@@ -294,28 +286,25 @@ class EventLog:
             return self._folded.position_before(after)
 
     def _read(self, reader: GroupReader) -> list[StoredRecord]:
-        """The reader's next records; damage is believed only when ``refresh`` finds it too."""
+        """The next records of a reader that holds no lock."""
         try:
-            return reader.read()
-        except Damaged:
-            self.refresh()
-        except Rewritten as error:
-            raise self._replaced() from error
-        try:
-            return reader.read()
+            with contextlib.suppress(Damaged):
+                return reader.read()
+            with self._quiet():
+                return reader.read()
         except Damaged as damage:
             raise self._folded.corrupt(damage) from damage
         except Rewritten as error:
             raise self._replaced() from error
 
-    def _writing_here(self) -> bool:
-        """Whether this thread is inside ``build``, and so holds the file lock."""
-        if not self._writer.acquire(blocking=False):
-            return False
-        try:
-            return self._writing
-        finally:
-            self._writer.release()
+    @contextlib.contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Hold the file lock, to look again at damage: without it a writer may be moving a torn tail away at this moment."""
+        with self._writer, contextlib.ExitStack() as held:
+            if not self._writing:
+                with contextlib.suppress(Failed):  # a folder that can't be written to has no writers either
+                    held.enter_context(self._lock)
+            yield
 
     def _sync_new_folders(self) -> None:
         with self._writer:

@@ -65,7 +65,7 @@ class GroupReader:
         self.position = position
 
     def read(self) -> list[StoredRecord]:
-        """The records of the next whole groups, about a mebibyte of them; empty at the end and before a torn tail.
+        """The records of the next whole groups, about a quarter of a mebibyte of them; empty at the end and before a torn tail.
 
         Raises:
             Damaged: there is a bad group with committed records behind it.

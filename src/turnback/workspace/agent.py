@@ -52,7 +52,7 @@ class Agent:
         """Begin a turn: the agent is running and its files are saved when this returns. Deliver ``Turn.prompt`` then.
 
         Args:
-            prompt: what the model will be told; a pending note is put before it, once.
+            prompt: what the model will be told; a pending note is put before it, once. None leaves the note for ``next_prompt``.
             origin: ``user``, or ``harness`` for a turn that the harness began by itself (no capture then, V-072).
 
         Raises:
@@ -62,12 +62,8 @@ class Agent:
 
     def running_turn(self) -> Turn | None:
         """The turn that is running, as another process may have begun it; None when there is none."""
-        running = self._context.state().agent(self.id).running_turn
-        if running is None:
-            return None
-        from turnback.operations.results import TurnResult as Began
-
-        return Turn(self._context, Began(self.id, running))
+        found = turns.running(self._context, self.id)
+        return None if found is None else Turn(self._context, found)
 
     def next_prompt(self, text: str) -> str:
         """A prompt with the pending note before it, once. ``begin_turn`` does the same by itself."""
@@ -188,7 +184,14 @@ class Agent:
         return agents.info(self._context, self.id)
 
     def set_state(self, state: str) -> None:
-        """Tell a state that only the host knows: ``queued``, ``needs_you``, ``handed_over``, ``settled``, ``failed``."""
+        """Tell a state that only the host knows: ``queued``, ``needs_you``, ``handed_over``, ``settled``, ``failed``.
+
+        While a turn runs it can only be ``running`` or ``needs_you``: end the turn first.
+
+        Raises:
+            InvalidParams: ``invalid_params.state``.
+            Conflict: ``conflict.invalid_transition``, ``.turn_running``, ``.rollback_running``.
+        """
         agents.set_state(self._context, self.id, state)
 
     def set_stale_requests(self, requests: Sequence[str]) -> None:
@@ -196,7 +199,11 @@ class Agent:
         agents.set_stale_requests(self._context, self.id, requests)
 
     def archive(self) -> None:
-        """The agent does nothing more. Its checkpoints stay listed; it no longer counts as using its trees."""
+        """The agent does nothing more. Its checkpoints stay listed; it no longer counts as using its trees.
+
+        Raises:
+            Conflict: as ``set_state``.
+        """
         agents.set_state(self._context, self.id, "archived")
 
     def end_turn(

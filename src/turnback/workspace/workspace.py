@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import platformdirs
 
-from turnback import ids
+from turnback import ids, paths
 from turnback.clock import Clock
 from turnback.config import Config
 from turnback.errors import InvalidParams
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from turnback.workspace.harness import Harness
+
+# Where the locks of trees are when the user's own folder can't be written to: private, and refused when another user made it.
+_TEMPORARY = "/tmp"  # noqa: S108
 
 
 class Workspace:
@@ -41,9 +44,9 @@ class Workspace:
     @classmethod
     def open(
         cls,
-        folder: str | os.PathLike[str],
+        folder: str | bytes | os.PathLike[str],
         *,
-        state_dir: str | os.PathLike[str] | None = None,
+        state_dir: str | bytes | os.PathLike[str] | None = None,
         config: Config | dict[str, Any] | str | bytes | None = None,
         principal: Principal | None = None,
         clock: Clock | None = None,
@@ -58,28 +61,43 @@ class Workspace:
             clock: for tests.
 
         Raises:
-            InvalidParams: ``invalid_params.workspace``: no such folder. ``.state_dir``: it belongs to another workspace. ``.config``.
+            InvalidParams: ``invalid_params.workspace``: no such folder. ``.state_dir``: it belongs to another workspace, or there is no
+                home folder to keep it in. ``.config``, ``.principal``.
             Failed: ``failed.state_folder``, ``failed.log_corrupt``.
             Unsupported: ``unsupported.log_format``: the log is of a newer turnback.
         """
-        canonical = os.path.realpath(os.path.expanduser(os.fspath(folder)))
+        if principal is not None and not isinstance(principal, Principal):
+            raise InvalidParams(
+                "principal",
+                f"{principal!r} is no principal; make one with Principal.parse or Principal.person",
+            )
+        settings = Config.of(config)
+        canonical = os.path.realpath(_given("workspace", folder))
         if not os.path.isdir(canonical):
             raise InvalidParams(
-                "workspace", f"there is no folder {canonical}; name the folder that the agents work in"
+                "workspace",
+                f"there is no folder {paths.text(os.fsencode(canonical))}; name the folder that the agents work in",
             )
-        user = platformdirs.user_state_dir("turnback", appauthor=False)
-        place = (
-            os.path.join(user, _name_of(canonical))
-            if state_dir is None
-            else os.path.abspath(os.path.expanduser(os.fspath(state_dir)))
-        )
+        user = _user_folder()
+        if state_dir is not None:
+            place = _given("state_dir", state_dir)
+        elif user is not None:
+            place = os.path.join(user, _name_of(canonical))
+        else:
+            raise InvalidParams(
+                "state_dir", "there is no home folder to keep the state in; name a folder with --state-dir"
+            )
         timer = clock or Clock()
         context = Context(
             folder=canonical,
             state_dir=place,
-            locks_dir=os.path.join(user, "locks"),
+            locks_dirs=[
+                *([] if user is None else [os.path.join(user, "locks")]),
+                os.path.join(_TEMPORARY, f"turnback-{os.geteuid()}"),
+                os.path.join(place, "locks"),
+            ],
             log=EventLog.open(place, canonical, timer),
-            config=Config.of(config),
+            config=settings,
             clock=timer,
             principal=principal or Principal.person(),
         )
@@ -102,9 +120,9 @@ class Workspace:
         self,
         agent_id: str,
         *,
-        repos: Sequence[str] | None = None,
+        repos: Sequence[str | bytes | os.PathLike[str]] | None = None,
         isolation: str = "in_place",
-        path: str | None = None,
+        path: str | bytes | os.PathLike[str] | None = None,
         parent: str | None = None,
         harness: Harness | None = None,
         force: bool = False,
@@ -115,7 +133,7 @@ class Workspace:
             agent_id: ``[a-z0-9][a-z0-9_-]{0,63}``.
             repos: repositories relative to the workspace; None for the workspace itself where it is one.
             isolation: ``in_place`` (the repositories as they are), ``worktree`` or ``copy``.
-            path: an existing worktree or copy; None to make one.
+            path: an existing worktree or copy, relative to the workspace or absolute; None to make one.
             parent: the agent that started this one.
             harness: the adapter to its conversation.
             force: accept the home folder, ``/``, or a folder that holds the state folder.
@@ -124,6 +142,7 @@ class Workspace:
             InvalidParams: ``invalid_params.agent``, ``.repo``, ``.isolation``, ``.path``.
             Conflict: ``conflict.agent_exists``.
             NotFound: ``not_found.agent``: the parent.
+            Failed: ``failed.worktree``: the worktree or copy can't be made.
         """
         agents.add(
             self._context,
@@ -151,9 +170,9 @@ class Workspace:
 
     def agents(self) -> list[Agent]:
         """Every agent, in the order they were added."""
-        return [
-            Agent(self._context, known, self._harnesses.get(known)) for known in self._context.state().agents
-        ]
+        with self._context.reading() as state:
+            known = list(state.agents)
+        return [Agent(self._context, one, self._harnesses.get(one)) for one in known]
 
     def events(
         self,
@@ -177,6 +196,28 @@ class Workspace:
             InvalidParams: ``invalid_params.types``: a selector of another form. ``.resources``.
         """
         return events.published(self._context, types, resources, after=after, follow=follow, stop=stop)
+
+
+def _given(parameter: str, folder: str | bytes | os.PathLike[str]) -> str:
+    """A caller's folder as an absolute path; nothing and NULs are refused, since "the current folder" must be meant to be used."""
+    name = os.fsdecode(folder)
+    try:
+        os.fsencode(name)
+        if not name or "\0" in name:
+            raise InvalidParams(parameter, f"{name!r} names no folder")
+        return os.path.abspath(os.path.expanduser(name))
+    except UnicodeEncodeError as error:
+        raise InvalidParams(parameter, f"{name!r} can't be the name of a folder") from error
+    except OSError as error:
+        raise InvalidParams(
+            parameter, f"{name!r} is relative to a folder that is gone: {error.strerror}"
+        ) from error
+
+
+def _user_folder() -> str | None:
+    """Where the user's own state is kept; None without a home folder (a process in a container with a made-up user)."""
+    found = platformdirs.user_state_dir("turnback", appauthor=False)
+    return found if os.path.isabs(found) else None
 
 
 def _name_of(folder: str) -> str:

@@ -1,0 +1,33 @@
+/* walk.h - one look at a working tree, joined with the index: what differs from it, what is new, what is left out.
+ *
+ * Answers, for every path of the tree, what `git status` would look at: tracked paths by git's stat rule (stat_data.h), untracked ones by
+ * git's ignore rules (ignore.h). Opens folders and .gitignore files, nothing else: no file is read, no pipe opened, no link followed. An
+ * ignored folder with nothing tracked in it is not entered.
+ *
+ *     tb_walker *walker = tb_walker_new();              keeps parsed .gitignore files between walks; NULL: out of memory
+ *     tb_walk_result *found;
+ *     tb_walk(&found, walker, index, root_fd, &options, &err);
+ *     ... found->items ...
+ *     tb_walk_free(found);                              items and names die with it
+ *     tb_walker_free(walker);
+ *
+ * Several threads may walk with walkers of their own; one walker walks once at a time. The index must outlive the result.
+ *
+ * Items are in no order. What the index vouches for has no item. An item has a position in the index (tracked) or a path (untracked), or
+ * both for a conflict's first stage. Its kind is of enum tb_stat_status, or of enum tb_walk_kind:
+ *
+ *   UNTRACKED    a file or link that isn't ignored
+ *   NESTED       an untracked folder with a ".git" in it, not entered: the caller says whether a repository is there, and walks
+ *                it by itself (options.start) when none is
+ *   SPECIAL      an untracked pipe, socket or device
+ *   UNLISTED     a folder that can't be listed: what is untracked in it isn't known (os_error)
+ *   SKIP_FOLDER  a folder that isn't there and whose entries, `value.size` of them from `position`, are all skip-worktree
+ *
+ * Errors: as tb_index_stat; TB_E_TIMEOUT and TB_E_CANCELLED are checked once a folder.
+ */
+#ifndef TB_WALK_H
+#define TB_WALK_H
+
+#include "tb.h"
+
+#endif

@@ -1,0 +1,501 @@
+/* walk_folder.c - see walk_folder.h. */
+#include "platform.h"
+
+#include "walk_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "stat_data.h"
+
+#include "banned.h"
+
+/* What the index has under one name of a folder: a file's entries (several in a conflict), or everything in a folder. */
+typedef struct child {
+    const char *name;
+    size_t len;
+    bool folder;
+    uint32_t start;
+    uint32_t end;
+} child;
+
+static int no_memory(tb_walk_worker *worker)
+{
+    return tb_fail_memory(&worker->err);
+}
+
+static int grow(void **memory, size_t *room, size_t wanted, size_t size)
+{
+    size_t more = *room ? *room : 64;
+    while (more < wanted)
+        more *= 2;
+    if (more == *room)
+        return 0;
+    void *moved = realloc(*memory, more * size);
+    if (!moved)
+        return -1;
+    *memory = moved;
+    *room = more;
+    return 0;
+}
+
+static int check_stop(tb_walk_worker *worker)
+{
+    const tb_stat_options *options = &worker->shared->options->stat;
+    struct timespec now;
+    if (options->cancel && *(const volatile int32_t *)options->cancel)
+        return tb_fail(&worker->err, TB_E_CANCELLED, "cancelled");
+    if (options->deadline_ns && !clock_gettime(CLOCK_MONOTONIC, &now) &&
+        (int64_t)now.tv_sec * 1000000000 + (int64_t)now.tv_nsec >= options->deadline_ns)
+        return tb_fail(&worker->err, TB_E_TIMEOUT, "the deadline passed");
+    return 0;
+}
+
+/* ---- what is found ---- */
+
+static tb_walk_item *new_item(tb_walk_worker *worker, uint32_t kind, int64_t position)
+{
+    if (grow((void **)&worker->items, &worker->room, worker->count + 1, sizeof *worker->items))
+        return NULL;
+    tb_walk_item *item = &worker->items[worker->count++];
+    memset(item, 0, sizeof *item);
+    item->kind = kind;
+    item->position = position;
+    return item;
+}
+
+static int report(tb_walk_worker *worker, uint32_t kind, int64_t position, const tb_stat_value *value)
+{
+    tb_walk_item *item = new_item(worker, kind, position);
+    if (!item)
+        return no_memory(worker);
+    if (value)
+        item->value = *value;
+    return 0;
+}
+
+static int report_path(tb_walk_worker *worker, uint32_t kind, const char *path, size_t len, const tb_stat_value *value)
+{
+    if (grow((void **)&worker->names, &worker->names_room, worker->names_used + len + 1, 1))
+        return no_memory(worker);
+    int code = report(worker, kind, -1, value);
+    if (code)
+        return code;
+    tb_walk_item *item = &worker->items[worker->count - 1];
+    item->path_off = worker->names_used;
+    item->path_len = (uint32_t)len;
+    memcpy(worker->names + worker->names_used, path, len);
+    worker->names[worker->names_used + len] = '\0';
+    worker->names_used += len + 1;
+    return 0;
+}
+
+static int later(tb_walk_worker *worker, const tb_walk_folder *parent, const char *path, size_t len, uint32_t start,
+                 uint32_t end)
+{
+    tb_walk_folder *folder = tb_arena_array(worker->arena, 1, sizeof *folder);
+    if (!folder || grow((void **)&worker->found, &worker->found_room, worker->found_count + 1, sizeof *worker->found))
+        return no_memory(worker);
+    memset(folder, 0, sizeof *folder);
+    folder->parent = (tb_walk_folder *)(uintptr_t)parent;
+    folder->path = path;
+    folder->path_len = len;
+    folder->start = start;
+    folder->end = end;
+    folder->plain = start < end;
+    /* An untracked folder is looked at only because the rules keep it; a tracked one is asked about when it matters. */
+    atomic_init(&folder->ignored, folder->plain ? TB_FOLDER_UNKNOWN : TB_FOLDER_KEPT);
+    worker->found[worker->found_count++] = folder;
+    return 0;
+}
+
+/* ---- the rules ---- */
+
+static int push_rules(tb_walk_worker *worker, const tb_walk_folder *folder)
+{
+    if (!folder)
+        return 0;
+    int code = push_rules(worker, folder->parent);
+    if (!code && folder->list)
+        code = tb_ignore_push(&worker->stack, folder->list, folder->path, folder->path_len);
+    return code;
+}
+
+static int stack_rules(tb_walk_worker *worker, const tb_walk_folder *folder)
+{
+    if (worker->stacked == folder)
+        return 0;
+    const tb_walk_shared *shared = worker->shared;
+    while (worker->stack.depth)
+        tb_ignore_pop(&worker->stack);
+    worker->stacked = NULL;
+    int code = 0;
+    if (shared->excludes_file)
+        code = tb_ignore_push(&worker->stack, shared->excludes_file, "", 0);
+    if (!code && shared->info_exclude)
+        code = tb_ignore_push(&worker->stack, shared->info_exclude, "", 0);
+    if (!code)
+        code = push_rules(worker, folder);
+    if (code == TB_IGNORE_E_NOMEM)
+        return no_memory(worker);
+    if (code)
+        return tb_fail_path(&worker->err, TB_E_LIMIT, folder->path, folder->path_len, "too many ignore files");
+    worker->stacked = folder;
+    return 0;
+}
+
+/* Whether the rules ignore a folder in which something is tracked, or one above it. The rules are on the stack. */
+static bool folder_ignored(tb_walk_worker *worker, tb_walk_folder *folder)
+{
+    if (!folder->path_len)
+        return false;
+    int known = atomic_load_explicit(&folder->ignored, memory_order_relaxed);
+    if (known == TB_FOLDER_UNKNOWN) {
+        bool ignored = (folder->parent && folder_ignored(worker, folder->parent)) ||
+                       tb_ignore_match(&worker->stack, folder->path, folder->path_len, 1, NULL) == TB_IGNORE_IGNORED;
+        known = ignored ? TB_FOLDER_IGNORED : TB_FOLDER_KEPT;
+        atomic_store_explicit(&folder->ignored, known, memory_order_relaxed);
+    }
+    return known == TB_FOLDER_IGNORED;
+}
+
+/* ---- names that the index doesn't have ---- */
+
+static int join(tb_walk_worker *worker, const tb_walk_folder *folder, const tb_name *name, size_t *len)
+{
+    size_t at = folder->path_len ? folder->path_len + 1 : 0;
+    if (grow((void **)&worker->path, &worker->path_room, at + name->len + 1, 1))
+        return no_memory(worker);
+    if (at) {
+        memcpy(worker->path, folder->path, folder->path_len);
+        worker->path[folder->path_len] = '/';
+    }
+    memcpy(worker->path + at, name->bytes, name->len + 1);
+    *len = at + name->len;
+    return 0;
+}
+
+static bool is_git(const tb_walk_worker *worker, const tb_name *name)
+{
+    if (name->len != 4 || name->bytes[0] != '.')
+        return false;
+    if (!memcmp(name->bytes, ".git", 4))
+        return true;
+    return (worker->stack.flags & TB_IGNORE_CASEFOLD) && (name->bytes[1] | 32) == 'g' && (name->bytes[2] | 32) == 'i' &&
+           (name->bytes[3] | 32) == 't';
+}
+
+static bool is_hidden(const tb_walk_worker *worker, const tb_name *name)
+{
+    const tb_walk_text *hidden = &worker->shared->options->hidden;
+    return hidden->len && name->len >= hidden->len && !memcmp(name->bytes, hidden->bytes, hidden->len);
+}
+
+static bool is_gitlink(const tb_walk_worker *worker, const char *path, size_t len)
+{
+    const tb_index *index = worker->shared->index;
+    int64_t position = tb_index_find(index, (const uint8_t *)path, len, 0);
+    return position >= 0 && (index->entries[position].mode & 0170000) == 0160000;
+}
+
+static int new_folder(tb_walk_worker *worker, const tb_walk_folder *folder, size_t len)
+{
+    char *kept = tb_arena_array(worker->arena, len + 1, 1);
+    if (!kept)
+        return no_memory(worker);
+    memcpy(kept, worker->path, len + 1);
+    return later(worker, folder, kept, len, 0, 0);
+}
+
+static int look_new(tb_walk_worker *worker, tb_walk_folder *folder, int fd, const tb_name *name)
+{
+    size_t len;
+    struct stat st;
+    tb_stat_value value;
+    if (is_git(worker, name) || is_hidden(worker, name))
+        return 0;
+    int code = join(worker, folder, name, &len);
+    if (!code)
+        code = stack_rules(worker, folder);
+    if (code)
+        return code;
+    bool is_folder = name->type == TB_NAME_FOLDER;
+    if (is_folder && is_gitlink(worker, worker->path, len))
+        return 0; /* found as the index's own */
+    if (folder_ignored(worker, folder) ||
+        tb_ignore_match(&worker->stack, worker->path, len, is_folder, NULL) == TB_IGNORE_IGNORED)
+        return 0;
+    if (is_folder)
+        return new_folder(worker, folder, len);
+    worker->stats++;
+    if (fstatat(fd, name->bytes, &st, AT_SYMLINK_NOFOLLOW)) {
+        if (errno == ENOENT)
+            return 0; /* gone since it was listed */
+        memset(&value, 0, sizeof value);
+        value.os_error = errno;
+        return report_path(worker, TB_STAT_UNREADABLE, worker->path, len, &value);
+    }
+    if (S_ISDIR(st.st_mode))
+        return new_folder(worker, folder, len);
+    tb_stat_take(&value, &st);
+    bool ordinary = S_ISREG(st.st_mode) || S_ISLNK(st.st_mode);
+    return report_path(worker, ordinary ? TB_WALK_UNTRACKED : TB_WALK_SPECIAL, worker->path, len, &value);
+}
+
+/* ---- names that the index has ---- */
+
+static bool is_skipped(const tb_index_entry *entry)
+{
+    return entry->flags & TB_ENTRY_SKIP_WORKTREE || (entry->mode & 0170000) == 0040000;
+}
+
+/* A tracked file, looked at whether it was listed or not: when it wasn't, a folder may have its name, or it just came. */
+static int look_tracked(tb_walk_worker *worker, int fd, const child *found, bool listed)
+{
+    const tb_walk_shared *shared = worker->shared;
+    const tb_index_entry *entry = &shared->index->entries[found->start];
+    struct stat st;
+    tb_stat_value value;
+    if (is_skipped(entry) && !(listed && shared->options->flags & TB_WALK_PRESENT_COUNTS))
+        return report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL);
+    worker->stats++;
+    if (fstatat(fd, found->name, &st, AT_SYMLINK_NOFOLLOW)) {
+        memset(&value, 0, sizeof value);
+        if (errno == ENOENT || errno == ENOTDIR)
+            return report(worker, TB_STAT_DELETED, found->start, &value);
+        value.os_error = errno;
+        return report(worker, TB_STAT_UNREADABLE, found->start, &value);
+    }
+    tb_stat_take(&value, &st);
+    enum tb_stat_status status = tb_stat_match(entry, shared->index->oid_len, &value, &shared->options->stat);
+    if (status == TB_STAT_UNCHANGED && found->end - found->start == 1)
+        return 0;
+    if (status == TB_STAT_UNCHANGED || status == TB_STAT_NARROW)
+        status = found->end - found->start > 1 ? TB_STAT_CHANGED : status;
+    return report(worker, (uint32_t)status, found->start, &value);
+}
+
+/* Everything the index has in a folder that isn't there. */
+static int all_gone(tb_walk_worker *worker, uint32_t start, uint32_t end)
+{
+    const tb_index *index = worker->shared->index;
+    uint32_t skipped = 0;
+    for (uint32_t i = start; i < end; i++)
+        skipped += is_skipped(&index->entries[i]);
+    if (skipped == end - start && skipped > 1) {
+        tb_stat_value value = {.size = skipped};
+        return report(worker, TB_WALK_SKIP_FOLDER, start, &value);
+    }
+    int code = 0;
+    for (uint32_t i = start; i < end && !code; i++) {
+        const tb_index_entry *entry = &index->entries[i];
+        const tb_index_entry *before = i > start ? &index->entries[i - 1] : NULL;
+        if (before && before->name_len == entry->name_len &&
+            !memcmp(index->names + before->name_off, index->names + entry->name_off, entry->name_len))
+            continue;
+        code = report(worker, is_skipped(entry) ? TB_STAT_SKIP_WORKTREE : TB_STAT_DELETED, i, NULL);
+    }
+    return code;
+}
+
+static bool beneath(const tb_index *index, uint32_t i, const char *prefix, size_t len)
+{
+    const tb_index_entry *entry = &index->entries[i];
+    return entry->name_len >= len && !memcmp(index->names + entry->name_off, prefix, len);
+}
+
+/* The end of the entries that begin with the first `len` bytes of entry `start`: a gallop, then a search in between. */
+static uint32_t end_of(const tb_index *index, uint32_t start, uint32_t end, size_t len)
+{
+    const char *prefix = index->names + index->entries[start].name_off;
+    uint32_t inside = start;
+    uint32_t step = 1;
+    while (step < end - inside && beneath(index, inside + step, prefix, len)) {
+        inside += step;
+        step *= 2;
+    }
+    uint32_t outside = step < end - inside ? inside + step : end;
+    while (outside - inside > 1) {
+        uint32_t middle = inside + (outside - inside) / 2;
+        if (beneath(index, middle, prefix, len))
+            inside = middle;
+        else
+            outside = middle;
+    }
+    return outside;
+}
+
+static child next_child(const tb_index *index, uint32_t start, uint32_t end, size_t prefix)
+{
+    const tb_index_entry *entry = &index->entries[start];
+    child found = {.name = index->names + entry->name_off + prefix, .start = start};
+    size_t left = entry->name_len - prefix;
+    const char *slash = memchr(found.name, '/', left);
+    found.folder = slash != NULL;
+    found.len = slash ? (size_t)(slash - found.name) : left;
+    if (slash) {
+        found.end = end_of(index, start, end, prefix + found.len + 1);
+    } else {
+        found.end = start + 1;
+        while (found.end < end && index->entries[found.end].name_len == entry->name_len &&
+               !memcmp(index->names + index->entries[found.end].name_off, index->names + entry->name_off,
+                       entry->name_len))
+            found.end++;
+    }
+    return found;
+}
+
+static int look_child(tb_walk_worker *worker, const tb_walk_folder *folder, int fd, const child *found, bool listed)
+{
+    const tb_index *index = worker->shared->index;
+    if (!found->folder)
+        return look_tracked(worker, fd, found, listed);
+    if ((index->entries[found->start].mode & 0170000) == 0040000 && found->end - found->start == 1)
+        return report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL); /* a whole folder of a sparse index */
+    if (!listed)
+        return all_gone(worker, found->start, found->end);
+    size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
+    const char *path = index->names + index->entries[found->start].name_off;
+    return later(worker, folder, path, prefix + found->len, found->start, found->end);
+}
+
+/* ---- one folder ---- */
+
+static int look_inside(tb_walk_worker *worker, tb_walk_folder *folder, int fd)
+{
+    const tb_index *index = worker->shared->index;
+    const tb_listing *listing = &worker->listing;
+    size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
+    uint32_t i = folder->start;
+    size_t at = 0;
+    int code = 0;
+    while (!code && (i < folder->end || at < listing->count)) {
+        if (i == folder->end) {
+            code = look_new(worker, folder, fd, &listing->names[at++]);
+            continue;
+        }
+        child found = next_child(index, i, folder->end, prefix);
+        int order = -1;
+        while (at < listing->count && !code) {
+            const tb_name *name = &listing->names[at];
+            order = tb_name_compare(found.name, found.len, found.folder, name->bytes, name->len,
+                                    name->type == TB_NAME_FOLDER);
+            if (order <= 0)
+                break;
+            code = look_new(worker, folder, fd, name);
+            at++;
+            order = -1;
+        }
+        if (code)
+            break;
+        bool listed = order == 0;
+        if (listed)
+            at++;
+        code = look_child(worker, folder, fd, &found, listed);
+        i = found.end;
+    }
+    return code;
+}
+
+/* A folder that may be entered but not listed still shows what is tracked in it. */
+static int look_unlisted(tb_walk_worker *worker, tb_walk_folder *folder, int os_error)
+{
+    tb_stat_value value = {.os_error = os_error};
+    const tb_walk_shared *shared = worker->shared;
+    int code = report_path(worker, TB_WALK_UNLISTED, folder->path, folder->path_len, &value);
+    size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
+    int fd = tb_folder_open(&worker->opener, shared->root_fd, folder->path, folder->path_len);
+    for (uint32_t i = folder->start; i < folder->end && !code;) {
+        child found = next_child(shared->index, i, folder->end, prefix);
+        if (found.folder)
+            code = look_child(worker, folder, fd, &found, true);
+        else if (fd >= 0)
+            code = look_tracked(worker, fd, &found, true);
+        else
+            code = report(worker, TB_STAT_UNREADABLE, found.start, &value);
+        i = found.end;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return code;
+}
+
+static bool is_boundary(const tb_walk_worker *worker, const tb_walk_folder *folder)
+{
+    if (folder->plain)
+        return false;
+    for (size_t i = 0; i < worker->listing.count; i++)
+        if (is_git(worker, &worker->listing.names[i]))
+            return true;
+    return false;
+}
+
+static int open_listed(tb_walk_worker *worker, const tb_walk_folder *folder)
+{
+    if (!folder->path_len) {
+        worker->opener.opens++;
+        return openat(worker->shared->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    return tb_folder_open_listed(&worker->opener, worker->shared->root_fd, folder->path, folder->path_len);
+}
+
+static int has_rules(const tb_listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++) {
+        if (listing->names[i].len == 10 && !memcmp(listing->names[i].bytes, ".gitignore", 10))
+            return 1;
+    }
+    return 0;
+}
+
+int tb_walk_look(tb_walk_worker *worker, tb_walk_folder *folder)
+{
+    int code = check_stop(worker);
+    if (code)
+        return code;
+    int fd = open_listed(worker, folder);
+    if (fd < 0) {
+        int failed = errno;
+        if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
+            return tb_fail_os(&worker->err, failed, folder->path, folder->path_len, "cannot open a folder");
+        if (failed == ENOENT || failed == ENOTDIR || failed == ELOOP)
+            return all_gone(worker, folder->start, folder->end);
+        return look_unlisted(worker, folder, failed);
+    }
+    worker->listed++;
+    int failed = tb_listing_read(&worker->listing, fd, &worker->stats);
+    if (failed == ENOMEM) {
+        code = no_memory(worker);
+    } else if (failed) {
+        code = look_unlisted(worker, folder, failed);
+    } else if (is_boundary(worker, folder)) {
+        code = report_path(worker, TB_WALK_NESTED, folder->path, folder->path_len, NULL);
+    } else {
+        if (has_rules(&worker->listing))
+            failed = tb_ignore_files_get(&folder->list, worker->shared->files, fd, &worker->file_counts);
+        if (failed == ENOMEM)
+            code = no_memory(worker);
+        else /* as git: rules that can't be read are none; the file itself is found, and told to be unreadable */
+            code = look_inside(worker, folder, fd);
+    }
+    (void)close(fd);
+    return code;
+}
+
+void tb_walk_worker_clear(tb_walk_worker *worker)
+{
+    tb_arena_free(worker->arena);
+    tb_listing_clear(&worker->listing);
+    tb_ignore_stack_clear(&worker->stack);
+    free(worker->path);
+    free(worker->items);
+    free(worker->names);
+    free(worker->found);
+    memset(worker, 0, sizeof *worker);
+}
