@@ -299,8 +299,8 @@ static char fold(char c)
 
 static bool is_same(const char *a, const char *b, size_t len, unsigned flags)
 {
-    if (!(flags & TB_IGNORE_CASEFOLD))
-        return len == 0 || memcmp(a, b, len) == 0;
+    if (!(flags & TB_IGNORE_CASEFOLD)) /* the last byte alone rules out nearly everything, without a call */
+        return len == 0 || (a[len - 1] == b[len - 1] && memcmp(a, b, len) == 0);
     for (size_t i = 0; i < len; i++)
         if (fold(a[i]) != fold(b[i]))
             return false;

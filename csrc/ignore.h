@@ -1,7 +1,8 @@
 /* ignore.h - git's ignore rules: parse them, stack them per folder, ask about a path.
  *
- * Answers what `git check-ignore -v --no-index` answers. Reads no files: which texts there are, that a `.gitignore` which is a symlink
- * is not followed, and what is kept between calls is the caller's affair. Depends on the C library and wildmatch.h only.
+ * Answers what `git check-ignore -v --no-index` answers. Reads no files: which texts there are, that a `.gitignore` which
+ * is a symlink is not followed, and what is kept between calls is the caller's affair. Depends on the C library and
+ * wildmatch.h only.
  *
  * Calling sequence of a walk
  *
@@ -16,13 +17,14 @@
  *     tb_ignore_stack_clear(&stack);
  *
  * A walker that does not go down into an ignored folder needs tb_ignore_match only. Somebody who has just a path asks
- * tb_ignore_match_path, with the lists of all its parents pushed: it looks at the parents from the top, and below an ignored folder
- * everything is ignored, whatever a deeper rule says.
+ * tb_ignore_match_path, with the lists of all its parents pushed: it looks at the parents from the top, and below an
+ * ignored folder everything is ignored, whatever a deeper rule says.
  *
  * Lists and stacks
  *
- *   tb_ignore_list    the rules of one text. Owns a copy of the text; never changes after tb_ignore_parse, so that any number of threads
- *                     and stacks may share it. Freed with tb_ignore_list_free, after the last stack that holds it.
+ *   tb_ignore_list    the rules of one text. Owns a copy of the text; never changes after tb_ignore_parse, so that any
+ *                     number of threads and stacks may share it. Freed with tb_ignore_list_free, after the last stack
+ *                     that holds it.
  *   tb_ignore_stack   belongs to one thread. Borrows the lists, owns the memory of its frames. Copying the struct is not
  *                     copying the stack.
  *
@@ -32,17 +34,19 @@
  *     end of the text is "a" too), a NUL ends its line's rule but not the text.
  *   - Empty lines and lines that start with '#' are no rules. '!' in front negates: what matches is not ignored.
  *   - Trailing blanks are dropped, unless escaped ("a\ "); a trailing tab is part of the name.
- *   - A '/' at the end: folders only (a symlink to a folder is none). A '/' elsewhere: the rule is matched against the whole path below
- *     the folder of its text, with TB_WM_PATHNAME; without one, against the last component.
+ *   - A '/' at the end: folders only (a symlink to a folder is none). A '/' elsewhere: the rule is matched against the
+ *     whole path below the folder of its text, with TB_WM_PATHNAME; without one, against the last component.
  *   - A lone '\' at the end of a rule makes it match nothing. "/", "//" and "!" match nothing.
  *   - The last rule that matches decides, in the highest source that has one.
  *
  * Flags of a stack
  *
  *   TB_IGNORE_CASEFOLD       core.ignoreCase: A-Z and a-z are the same, with the oddities told in wildmatch.h.
- *   TB_IGNORE_OLD_STARSTAR   git before 2.51.2 compares the bytes before the first wildcard by themselves and then forgets them, so that "**"
- *                            right behind them looks like a component of its own: "x**" + "/y" matches "xa/b/y" and "xy", and "a/x**" matches
- *                            "a/xb/c". Newer git (and the manual of both) takes such stars for one. Set it to agree with an old git.
+ *   TB_IGNORE_OLD_STARSTAR   git before 2.52 (and 2.51.2) compares the bytes before the first wildcard by themselves and
+ *                            then forgets them, so that "**" right behind them looks like a component of its own: the
+ *                            rule x ** / y (without the blanks) matches "xa/b/y" and "xy", and "a/x**" matches "a/xb/c".
+ *                            Newer git, and the manual of both, takes such stars for one. Set it to agree with an old
+ *                            git; the sure way to know is to ask that git.
  *
  * Errors: functions that can fail return 0 or one of TB_IGNORE_E_*; *out is NULL then, and a stack is as it was before.
  */
@@ -88,9 +92,9 @@ typedef struct tb_ignore_hit {
 
 /* The work done. Added to, never reset. */
 typedef struct tb_ignore_counts {
-    uint64_t lookups;      /* paths looked up, parents included */
-    uint64_t rules;        /* rules compared with a path */
-    uint64_t wildmatches;  /* of them, by tb_wildmatch */
+    uint64_t lookups;     /* paths looked up, parents included */
+    uint64_t rules;       /* rules compared with a path */
+    uint64_t wildmatches; /* of them, by tb_wildmatch */
 } tb_ignore_counts;
 
 /* Members are private. */
@@ -116,13 +120,13 @@ void tb_ignore_list_rule(tb_ignore_rule *out, const tb_ignore_list *list, size_t
 void tb_ignore_stack_init(tb_ignore_stack *stack, unsigned flags, tb_ignore_counts *counts);
 void tb_ignore_stack_clear(tb_ignore_stack *stack);
 
-/* Pushes a list for the folder `base` ("" is the root; no '/' at either end). list may be NULL: a frame without rules, for a walker
- * that pushes and pops for every folder. Errors: NOMEM, DEPTH, BASE. */
+/* Pushes a list for the folder `base` ("" is the root; no '/' at either end), which is copied. list may be NULL: a frame
+ * without rules, for a walker that pushes and pops for every folder. Errors: NOMEM, DEPTH, BASE. */
 int tb_ignore_push(tb_ignore_stack *stack, const tb_ignore_list *list, const char *base, size_t base_len);
 void tb_ignore_pop(tb_ignore_stack *stack); /* depth > 0 */
 
-/* What do the rules say of this very path? Lists whose folder the path is not below have no say. `hit` (may be NULL) is written when a
- * rule decided. Never fails. */
+/* What do the rules say of this very path? Lists whose folder the path is not below have no say. `hit` (may be NULL) is
+ * written when a rule decided. Never fails. */
 enum tb_ignore_verdict tb_ignore_match(const tb_ignore_stack *stack, const char *path, size_t path_len, int is_dir,
                                        tb_ignore_hit *hit);
 

@@ -2,11 +2,10 @@
  *
  * Why two retry points are enough. A star matches as little as it can, and takes one byte more each time what follows it
  * fails. Once a later star of the same kind is reached, the earlier one never needs to take more: whatever it could reach
- * by that, the later star can reach from where it stands. There are two kinds, those that stay inside a component and those that cross
- * slashes, so one retry point of each kind is kept: first the narrow one takes more, and when it stands before a slash, the wide one. When a
- * wide star is reached, the narrow one before it is done for good: between the two is a slash, which it can't pass.
- *
- * So no part of the text is tried more than once for each place where a wide star may end.
+ * by that, the later star can reach from where it stands. There are two kinds, those that stay inside a component and
+ * those that cross slashes, so one retry point of each kind is kept: first the narrow one takes more, and when it stands
+ * before a slash, the wide one. When a wide star is reached, the narrow one before it is done for good: between the two is
+ * a slash, which it can't pass. So the work grows with the lengths of text and pattern, not with combinations of stars.
  */
 #include "wildmatch.h"
 
@@ -26,6 +25,7 @@ typedef struct retry {
     enum reach reach;
     size_t pattern_at; /* what follows the stars */
     size_t text_at;    /* where that was last tried */
+    int next;          /* the byte that must stand there, or -1 when there is more than one */
 } retry;
 
 static bool is_upper(uint8_t c)
@@ -180,6 +180,14 @@ static enum reach reach_of(const uint8_t *p, size_t len, size_t from, size_t to,
     return p[to] == '\\' && to + 1 < len && p[to + 1] == '/' ? REACH_ANY : REACH_COMPONENT;
 }
 
+/* The one byte that the pattern can match at p, or -1. */
+static int only_byte(const uint8_t *p, size_t len, unsigned flags)
+{
+    if (len == 0 || (flags & TB_WM_CASEFOLD) || memchr("*?[\\", p[0], 4) != NULL)
+        return -1;
+    return p[0];
+}
+
 /* Lets the stars of r take the least more that they can; false when there is no more. */
 static bool take_more(retry *r, const uint8_t *text, size_t text_len)
 {
@@ -192,10 +200,12 @@ static bool take_more(retry *r, const uint8_t *text, size_t text_len)
         r->text_at = (size_t)(slash - text) + 1;
         return true;
     }
-    if (r->reach == REACH_COMPONENT && text[r->text_at] == '/')
-        return false;
-    r->text_at++;
-    return true;
+    do {
+        if (r->reach == REACH_COMPONENT && text[r->text_at] == '/')
+            return false;
+        r->text_at++;
+    } while (r->next >= 0 && r->text_at < text_len && text[r->text_at] != r->next);
+    return r->next < 0 || r->text_at < text_len;
 }
 
 int tb_wildmatch(const char *pattern, size_t pattern_len, const char *text, size_t text_len, unsigned flags)
@@ -204,8 +214,8 @@ int tb_wildmatch(const char *pattern, size_t pattern_len, const char *text, size
     const uint8_t *t = (const uint8_t *)text;
     size_t p_at = 0;
     size_t t_at = 0;
-    retry narrow = {false, REACH_COMPONENT, 0, 0};
-    retry wide = {false, REACH_ANY, 0, 0};
+    retry narrow = {.armed = false};
+    retry wide = {.armed = false};
 
     for (;;) {
         size_t used = 0;
@@ -221,7 +231,7 @@ int tb_wildmatch(const char *pattern, size_t pattern_len, const char *text, size
                 p_at++;
             if (reach == REACH_ANY && p_at == pattern_len)
                 return 1;
-            retry here = {true, reach, p_at, t_at};
+            retry here = {true, reach, p_at, t_at, only_byte(p + p_at, pattern_len - p_at, flags)};
             if (reach == REACH_COMPONENT) {
                 narrow = here;
             } else {

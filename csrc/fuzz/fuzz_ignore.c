@@ -1,8 +1,9 @@
 /* fuzz_ignore.c - any bytes as an ignore file and the paths that are asked about.
  *
- * The first byte holds the flags of the stack (bit 7: the text belongs to the folder "a"), the next two (least first) the length of the text;
- * after it come paths, each ended by a NUL, folders with a '/' at the end. Besides not crashing: lines only grow, a rule parsed
- * by itself is the same rule, a verdict is the deciding rule's, and below an ignored folder everything is ignored.
+ * The first byte holds the flags of the stack (bit 7: the text is the folder "a"'s too), the next two (least first) the
+ * length of the text; after it come paths, each ended by a NUL, folders with a '/' at the end. Besides not crashing: lines
+ * only grow, a rule parsed by itself is the same rule, a verdict is the deciding rule's, and below an ignored folder
+ * everything is ignored.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* fuzz_wildmatch.c - any bytes as a pattern and a text.
  *
- * The first byte holds the flags, the next two (least first) the length of the pattern; then pattern and text. Besides not crashing: a text
- * with every byte escaped matches itself, and "*" in front of a matching pattern (without pathname) matches too.
+ * The first byte holds the flags, the next two (least first) the length of the pattern; then pattern and text. Besides not
+ * crashing: a text with every byte escaped matches itself, and "*" in front of a matching pattern (without pathname)
+ * matches too.
  */
 #include <stdint.h>
 #include <stdlib.h>

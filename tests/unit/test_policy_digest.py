@@ -1,4 +1,4 @@
-"""The plan's digest, the order of the writes and the state expected after them."""
+"""Around the plan: its digest, the order of the writes, the state expected after them, its scope and its JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from turnback.changes import FILE, ChangeKind, Entry
-from turnback.policy.plan import PathClass, Step, digest, expected_entries, order, raw_hash
+from turnback.policy.plan import (
+    Left,
+    LeftReason,
+    PathClass,
+    Step,
+    digest,
+    expected_entries,
+    in_scope,
+    order,
+    raw_hash,
+)
 
 TREE, HEAD = "6a1f0c2d3e4b5a69788f9e0d1c2b3a4f5e6d7c8b", "8f3a1c9e5d7b2046a1c3e5f708192a3b4c5d6e7f"
 CONTRACT = (
@@ -132,3 +142,36 @@ def test_the_expected_tree_is_s_with_the_steps() -> None:
     expected = {b"keep": A, b"changed": B, b"new/x": C, b"filtered": A}
     assert expected_entries(state, steps) == expected
     assert state[b"gone"] == A, "S itself is left as it was"
+
+
+@pytest.mark.parametrize(
+    ("path", "scope", "found"),
+    [
+        (b"a", None, True),
+        (b"a", [b"a"], True),
+        (b"a/b", [b"a"], True),
+        (b"ab", [b"a"], False),
+        (b"a", [b"a/b"], False),
+        (b"a/b/c", [b"x", b"a/b"], True),
+    ],
+)
+def test_scope(path: bytes, scope: list[bytes] | None, found: bool) -> None:
+    assert in_scope(path, scope) is found
+
+
+def test_the_forms_in_json() -> None:
+    deleted = Step(b"src/x", ChangeKind.DELETE, PathClass.TURN, None, A)
+    assert deleted.to_dict() == {"path": "src/x", "change": "delete", "class": "turn"}
+    merged = Step(b"\xff", ChangeKind.MODIFY, PathClass.OUTSIDE, C, A, merged=True)
+    assert merged.to_dict() == {
+        "path": "\ufffd",
+        "path_b64": "/w==",
+        "change": "modify",
+        "class": "outside",
+        "merged": True,
+    }
+    assert Left(b"sub", LeftReason.GITLINK, "c" * 40).to_dict() == {
+        "path": "sub",
+        "reason": "gitlink",
+        "detail": "c" * 40,
+    }

@@ -24,7 +24,6 @@ from turnback.policy.plan import (
     PathClass,
     Step,
     decide,
-    in_scope,
     outside_conflicts,
     plan,
 )
@@ -483,36 +482,3 @@ def test_equal_entries_with_other_exact_bytes_are_a_modification() -> None:
     decision = decide(mixed, Choices())
     assert isinstance(decision, Step)
     assert (decision.change, decision.target, decision.raw) == (ChangeKind.MODIFY, A, None)
-
-
-@pytest.mark.parametrize(
-    ("path", "scope", "found"),
-    [
-        (b"a", None, True),
-        (b"a", [b"a"], True),
-        (b"a/b", [b"a"], True),
-        (b"ab", [b"a"], False),
-        (b"a", [b"a/b"], False),
-        (b"a/b/c", [b"x", b"a/b"], True),
-    ],
-)
-def test_scope(path: bytes, scope: list[bytes] | None, found: bool) -> None:
-    assert in_scope(path, scope) is found
-
-
-def test_the_forms_in_json() -> None:
-    step = Step(b"src/x", ChangeKind.DELETE, PathClass.TURN, None, A)
-    assert step.to_dict() == {"path": "src/x", "change": "delete", "class": "turn"}
-    merged = Step(b"\xff", ChangeKind.MODIFY, PathClass.OUTSIDE, C, A, merged=True)
-    assert merged.to_dict() == {
-        "path": "\ufffd",
-        "path_b64": "/w==",
-        "change": "modify",
-        "class": "outside",
-        "merged": True,
-    }
-    assert Left(b"sub", LeftReason.GITLINK, "c" * 40).to_dict() == {
-        "path": "sub",
-        "reason": "gitlink",
-        "detail": "c" * 40,
-    }

@@ -66,7 +66,10 @@ def _undo(args: argparse.Namespace, session: Session) -> None:
                 done = agent.rollback(choice.checkpoint, plan=plan.plan, **_members(choice))
         except Conflict as error:
             # Outside edits made while the question stood are refused before the plan is compared.
-            if not session.interactive or error.code not in ("conflict.rollback_stale", "conflict.outside_edits"):
+            if not session.interactive or error.code not in (
+                "conflict.rollback_stale",
+                "conflict.outside_edits",
+            ):
                 raise
             session.terminal.say("The files have changed since that plan was made. This is the new one:")
             continue

@@ -19,26 +19,19 @@ def before_last_turn(workspace: Workspace, agent: Agent) -> str:
     """The newest checkpoint from before the agent's last turn whose files differ from now; before any turn, the newest that differs.
 
     A checkpoint is older than a turn when the last turn that had ended at its time is an earlier one. One taken in the middle of that turn
-    is not; turns that a rollback dropped don't count. Where a rollback to such a checkpoint has happened since, the way goes on from there: undoing
-    again goes further back, and not forward again.
+    is not; turns that a rollback dropped don't count. Where the newest checkpoint is a rollback's, the way goes on from its target: undoing again
+    goes further back, and not forward again.
 
     Raises:
         NotFound: ``not_found.checkpoint``: there is none.
     """
     ended = [turn for turn in agent.show().turns if turn["reason"] is not None and not turn["dropped"]]
     last = ids.number_of(ended[-1]["turn"]) if ended else None
-    targets = _rolled_back_to(workspace, agent)
-    rolled_back: int | None = None
-    older: list[str] = []
-    for item in _all(agent):
-        through = 0 if item["through_turn"] is None else ids.number_of(item["through_turn"])
-        if last is not None and through >= last:
-            if rolled_back is None and item["checkpoint"] in targets:
-                rolled_back = ids.number_of(targets[item["checkpoint"]])
-        elif last is None or not (item["mid_turn"] and item.get("turn") == ids.turn_id(last)):
-            older.append(item["checkpoint"])
-    if rolled_back is not None and ids.checkpoint_id(rolled_back) in older:
-        older = [checkpoint for checkpoint in older if ids.number_of(checkpoint) < rolled_back]
+    items = list(_all(agent))
+    older = [item["checkpoint"] for item in items if last is None or _is_before(item, last)]
+    if items and items[0]["reason"] == "rollback":
+        gone_to = ids.number_of(_target(workspace, agent, items[0]["checkpoint"]))
+        older = [checkpoint for checkpoint in older if ids.number_of(checkpoint) < gone_to]
     for checkpoint in older:
         if _differs(agent, checkpoint):
             return checkpoint
@@ -49,10 +42,17 @@ def before_last_turn(workspace: Workspace, agent: Agent) -> str:
     )
 
 
-def _rolled_back_to(workspace: Workspace, agent: Agent) -> dict[str, str]:
-    """What each rollback of the agent went back to, by the checkpoint that it ended with."""
+def _is_before(item: dict[str, Any], turn: int) -> bool:
+    through = 0 if item["through_turn"] is None else ids.number_of(item["through_turn"])
+    return through < turn and not (item["mid_turn"] and item.get("turn") == ids.turn_id(turn))
+
+
+def _target(workspace: Workspace, agent: Agent, after: str) -> str:
+    """What the rollback that ended with this checkpoint went back to; the checkpoint itself when that can't be found any more."""
     ended = workspace.events(["agent.rollback_ended"], [f"agent:{agent.id}"])
-    return {event["data"]["after"]: event["data"]["checkpoint"] for event in ended if event["data"].get("after")}
+    return next(
+        (event["data"]["checkpoint"] for event in ended if event["data"].get("after") == after), after
+    )
 
 
 def _all(agent: Agent) -> Iterator[dict[str, Any]]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from turnback.gitstore import convert, process
+from turnback.gitstore import process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def diff_as_text(repository: Repository, paths: Sequence[bytes]) -> dict[bytes, bool]:
-    """Path to True (shown as text) or False (binary), for the paths that an attribute decides; git is asked only where one can."""
-    if not paths or not _may_have_attributes(repository, paths):
+    """Path to True (shown as text) or False (binary), for the paths that an attribute of whatever origin decides."""
+    if not paths:
         return {}
     output = process.run(
         repository.path, ["check-attr", "-z", "--stdin", "diff"], stdin=[path + b"\0" for path in paths]
@@ -26,10 +25,3 @@ def diff_as_text(repository: Repository, paths: Sequence[bytes]) -> dict[bytes, 
         if rows[at + 2] in (b"set", b"unset"):
             found[rows[at]] = rows[at + 2] == b"set"
     return found
-
-
-def _may_have_attributes(repository: Repository, paths: Sequence[bytes]) -> bool:
-    root = os.fsencode(repository.path)
-    if os.path.exists(os.path.join(repository.common_dir, "info", "attributes")):
-        return True
-    return any(os.path.lexists(os.path.join(root, path)) for path in convert.attribute_paths(paths))

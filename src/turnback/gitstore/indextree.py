@@ -58,23 +58,22 @@ def write(repository: Repository, view: IndexView, edits: Mapping[bytes, Entry |
     return trees.assembled(repository, folders, grouped)
 
 
-def lookup(repository: Repository, view: IndexView, wanted: Iterable[bytes]) -> dict[bytes, Entry]:
-    """What the index has for some paths (in a conflict its first side), those in the folders of a sparse index included."""
+def out_of_sight(repository: Repository, view: IndexView, wanted: Iterable[bytes]) -> dict[bytes, Entry]:
+    """What the index has for those of some paths that it holds in the tree's stead: skip-worktree ones, and all in a sparse index's folders."""
     found: dict[bytes, Entry] = {}
     for path in wanted:
-        position = view.find(path)
+        position = view.find(path, 0)
         if position is not None:
             entry = view.entry(position)
-            found[path] = Entry(entry.mode, entry.oid.hex())
+            if entry.skip_worktree:
+                found[path] = Entry(entry.mode, entry.oid.hex())
         elif view.is_sparse:
             for above in paths.parents(path):
-                position = view.find(above + b"/")
+                position = view.find(above + b"/", 0)
                 if position is not None:
                     tree = view.entry(position).oid.hex()
                     name = path[len(above) + 1 :]
-                    found.update(
-                        {path: entry for entry in trees.lookup(repository, tree, [name]).values()}
-                    )
+                    found.update({path: entry for entry in trees.lookup(repository, tree, [name]).values()})
                     break
     return found
 

@@ -6,7 +6,7 @@ What the index vouches for gives no Python object; everything else is an ``Item`
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnback.native.index import EntryState
 from turnback.native.lib import call, ffi, lib, owned
@@ -76,9 +76,17 @@ class Walk:
         stat_calls, open_calls, folders_listed, ignore_lookups, ignore_reads, threads: the work done.
     """
 
-    __slots__ = ("folders_listed", "ignore_lookups", "ignore_reads", "items", "open_calls", "stat_calls", "threads")
+    __slots__ = (
+        "folders_listed",
+        "ignore_lookups",
+        "ignore_reads",
+        "items",
+        "open_calls",
+        "stat_calls",
+        "threads",
+    )
 
-    def __init__(self, result: ffi.CData) -> None:
+    def __init__(self, result: Any) -> None:
         names = result.names
         self.items = [
             Item(
@@ -170,7 +178,12 @@ class Walker:
             lib.TB_WALK_PRESENT_COUNTS if present_counts else 0
         )
         held = []
-        for name, text in (("excludes_file", excludes_file), ("info_exclude", info_exclude), ("hidden", hidden), ("start", start)):
+        for name, text in (
+            ("excludes_file", excludes_file),
+            ("info_exclude", info_exclude),
+            ("hidden", hidden),
+            ("start", start),
+        ):
             if text is not None:
                 buffer = ffi.new("char[]", text)
                 held.append(buffer)

@@ -1,0 +1,258 @@
+"""Read the files that a capture takes, let git convert those that it would, and store them; keep raw bytes where git can't give them back.
+
+Where git's own conversion would not bring a file's bytes back, those bytes are handed to ``keep`` as well (DESIGN part 4, Byte-exact). Files that
+a conversion may apply to go to git in batches, so that their bytes are in memory a batch at a time.
+
+A path may be another thing by the time it is opened than it was when it was listed: it is then taken as what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from turnback.changes import FILE, LINK, Entry
+from turnback.errors import TimedOut
+from turnback.gitstore import conversions, convert, objects
+from turnback.gitstore.process import GitFailed
+from turnback.limits import Skipped, SkipReason
+from turnback.native.files import Beneath, Blocked, NotRegular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from turnback.gitstore.conversions import Conversion
+    from turnback.gitstore.repo import Repository
+    from turnback.gitstore.scan import Candidate
+    from turnback.gitstore.settings import Settings
+    from turnback.limits import CaptureLimits
+
+_BATCH = 64 << 20  # bytes of files that wait for git
+_ATTEMPTS = 3  # of opening a path that changes its kind all the time
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A file whose exact bytes are kept beside the tree."""
+
+    path: bytes
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A file that git may convert, and the bytes that it had when it was read."""
+
+    candidate: Candidate
+    data: bytes
+    conversion: Conversion
+
+
+class Storing:
+    """One run over the candidates of a tree.
+
+    Attributes:
+        edits: path to what the tree gets for it; None for one that is gone.
+        skipped: what turned out not to be storable.
+        raw: files whose bytes were kept.
+        modes: path to permission bits, where they are narrower than usual.
+        files_read: how many files were opened.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        settings: Settings,
+        limits: CaptureLimits,
+        attributes: Mapping[bytes, Entry],
+        usual: int,
+        scratch: str,
+        keep: Callable[[bytes], str],
+    ) -> None:
+        self.repository = repository
+        self.settings = settings
+        self.limits = limits
+        self.attributes = attributes
+        self.usual = usual
+        self.scratch = scratch
+        self.keep = keep
+        self.edits: dict[bytes, Entry | None] = {}
+        self.skipped: list[Skipped] = []
+        self.raw: list[Raw] = []
+        self.modes: dict[bytes, int] = {}
+        self.files_read = 0
+
+    def store(self, candidates: Sequence[Candidate]) -> None:
+        """Store every candidate, or note why not.
+
+        Raises:
+            TimedOut: ``timeout.checkpoint``.
+            Failed: ``failed.checkpoint_git``: an object can't be written.
+        """
+        known = conversions.of_paths(
+            self.repository,
+            self.settings,
+            [candidate.path for candidate in candidates if not candidate.link],
+            self.attributes,
+            self.scratch,
+            self.limits.deadline,
+        )
+        waiting: list[_Waiting] = []
+        size = 0
+        with Beneath(self.repository.path) as tree:
+            for listed in candidates:
+                self._check_time()
+                found = self._read(tree, listed)
+                if found is None:
+                    continue
+                candidate, data = found
+                conversion = conversions.NONE if candidate.link else known.of(candidate.path)
+                if conversion.may_clean(data) or conversion.may_smudge(data):
+                    waiting.append(_Waiting(candidate, data, conversion))
+                    size += len(data)
+                    if size >= _BATCH:
+                        self._convert(tree, waiting)
+                        waiting, size = [], 0
+                else:
+                    self._stored(candidate, objects.write_blob(self.repository, data))
+            if waiting:
+                self._convert(tree, waiting)
+
+    def _check_time(self) -> None:
+        if self.limits.deadline is not None and time.monotonic() > self.limits.deadline:
+            raise TimedOut(
+                "checkpoint", f"the capture of {self.repository.path} took longer than checkpoints.timeout"
+            )
+
+    def _stored(self, candidate: Candidate, oid: str) -> None:
+        self.edits[candidate.path] = Entry(candidate.mode, oid)
+        if not candidate.link:
+            usual = self.usual
+            expected = usual | (0o111 & usual >> 2) if candidate.permissions & 0o100 else usual
+            if expected & ~candidate.permissions:
+                self.modes[candidate.path] = candidate.permissions & 0o777
+
+    def _skip(self, candidate: Candidate, reason: SkipReason, size: int | None = None) -> None:
+        self.skipped.append(Skipped(candidate.path, candidate.size if size is None else size, reason))
+
+    def _read(self, tree: Beneath, candidate: Candidate) -> tuple[Candidate, bytes] | None:
+        """A candidate as it is now, with its bytes; None when there are none to store (which is noted)."""
+        for _ in range(_ATTEMPTS):
+            try:
+                self.files_read += 1
+                if candidate.link:
+                    return candidate, tree.readlink(candidate.path)
+                data, _status = tree.read(candidate.path)
+                if len(data) > self.limits.max_file_bytes:
+                    self._skip(candidate, SkipReason.TOO_BIG, len(data))  # it has grown since
+                    return None
+                return candidate, data
+            except (FileNotFoundError, Blocked):
+                self.edits[candidate.path] = None  # it went since it was listed: as if it had been gone then
+                return None
+            except OSError as error:
+                now = tree.lstat(candidate.path)
+                if now is None or stat.S_ISDIR(now.st_mode):
+                    self.edits[candidate.path] = None
+                    return None
+                if stat.S_ISLNK(now.st_mode) == candidate.link:
+                    reason = SkipReason.NOT_REGULAR if isinstance(error, NotRegular) else SkipReason.UNREADABLE
+                    self._skip(candidate, reason)
+                    return None
+                candidate = self._other_kind(candidate)
+        self._skip(candidate, SkipReason.NOT_REGULAR)
+        return None
+
+    def _other_kind(self, candidate: Candidate) -> Candidate:
+        """A file that has become a link, or the other way round."""
+        if candidate.link:
+            return replace(candidate, mode=FILE, link=False, settled=False)
+        return replace(candidate, mode=LINK, link=True, settled=False)
+
+    def _convert(self, tree: Beneath, batch: Sequence[_Waiting]) -> None:
+        """Let git store a batch, and keep the bytes of each file that git would write out again otherwise."""
+        stored = {
+            one.candidate.path: objects.write_blob(self.repository, one.data)
+            for one in batch
+            if not one.conversion.may_clean(one.data)
+        }
+        to_clean = {one.candidate.path: one for one in batch if one.candidate.path not in stored}
+        if to_clean:
+            index = {
+                path: one.candidate.index
+                for path, one in to_clean.items()
+                if one.candidate.index is not None
+            }
+            stored |= convert.clean(
+                self.repository,
+                list(to_clean),
+                {**self.attributes, **index},
+                self.scratch,
+                self.limits.deadline,
+            )
+        doubtful: dict[bytes, _Waiting] = {}
+        for one in batch:
+            path, oid = one.candidate.path, stored.get(one.candidate.path)
+            if oid is not None:
+                self._stored(one.candidate, oid)
+                if one.conversion.driver and oid == _blob_id(one.data):
+                    # Its own clean form: a pointer whose content was never fetched. To smudge it could mean to download it.
+                    self._keep(one)
+                else:
+                    doubtful[path] = one
+            elif tree.lstat(path) is None:
+                self.edits[path] = None
+            else:
+                # A required filter that can't run: the index's content stays in the tree, and the bytes are kept.
+                self._skip(one.candidate, SkipReason.FILTER)
+                self._keep(one)
+        self._keep_inexact(doubtful)
+
+    def _keep(self, one: _Waiting) -> None:
+        self.raw.append(Raw(one.candidate.path, self.keep(one.data), len(one.data)))
+
+    def _keep_inexact(self, doubtful: Mapping[bytes, _Waiting]) -> None:
+        """Let git write files out again, and keep the bytes of each that doesn't come back as it was."""
+        if not doubtful:
+            return
+        entries = {path: entry for path in doubtful if (entry := self.edits.get(path)) is not None}
+        folder = os.path.join(self.scratch, "smudged")
+        os.mkdir(folder, 0o700)
+        try:
+            convert.smudge(
+                self.repository,
+                entries,
+                self.attributes,
+                folder,
+                work_tree=self.repository.path,
+                deadline=self.limits.deadline,
+            )
+        except GitFailed:
+            if len(doubtful) > 1:
+                shutil.rmtree(folder)
+                # One of them can't be written and took the batch with it: halve until it stands alone.
+                paths = list(doubtful)
+                for half in (paths[: len(paths) // 2], paths[len(paths) // 2 :]):
+                    self._keep_inexact({path: doubtful[path] for path in half})
+                return
+        for path, one in doubtful.items():
+            if not _holds(os.path.join(os.fsencode(folder), b"out", path), one.data):
+                self._keep(one)
+        shutil.rmtree(folder)
+
+
+def _blob_id(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _holds(path: bytes, data: bytes) -> bool:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read() == data
+    return False
