@@ -307,7 +307,7 @@ static bool is_same(const char *a, const char *b, size_t len, unsigned flags)
     return true;
 }
 
-/* Compares a pattern that has wildcards. The bytes before the first one are compared here, which is all that most paths need. */
+/* Compares a pattern that has wildcards. The bytes before the first one are compared here: most paths need no more. */
 static bool matches_wild(const rule *r, const char *pattern, const char *text, size_t len, unsigned wm_flags, subject *s)
 {
     size_t skip = r->literal;

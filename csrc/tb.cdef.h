@@ -165,7 +165,8 @@ enum tb_walk_kind {
     TB_WALK_NESTED = 33,
     TB_WALK_SPECIAL = 34,
     TB_WALK_UNLISTED = 35,
-    TB_WALK_SKIP_FOLDER = 36
+    TB_WALK_SKIP_FOLDER = 36,
+    TB_WALK_ATTRIBUTES = 37
 };
 
 enum tb_walk_flags {

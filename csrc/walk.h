@@ -23,6 +23,9 @@
  *   UNLISTED     a folder that can't be listed: what is untracked in it isn't known (os_error)
  *   SKIP_FOLDER  a folder that isn't there and whose entries, `value.size` of them from `position`, are all skip-worktree
  *
+ *   ATTRIBUTES   a .gitattributes file, tracked or not, ignored or not, besides any other item it has: what a file's conversion
+ *                depends on is told in every walk
+ *
  * Errors: as tb_index_stat; TB_E_TIMEOUT and TB_E_CANCELLED are checked once a folder.
  */
 #ifndef TB_WALK_H

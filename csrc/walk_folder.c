@@ -25,26 +25,6 @@ typedef struct child {
     uint32_t end;
 } child;
 
-static int no_memory(tb_walk_worker *worker)
-{
-    return tb_fail_memory(&worker->err);
-}
-
-static int grow(void **memory, size_t *room, size_t wanted, size_t size)
-{
-    size_t more = *room ? *room : 64;
-    while (more < wanted)
-        more *= 2;
-    if (more == *room)
-        return 0;
-    void *moved = realloc(*memory, more * size);
-    if (!moved)
-        return -1;
-    *memory = moved;
-    *room = more;
-    return 0;
-}
-
 static int check_stop(tb_walk_worker *worker)
 {
     const tb_stat_options *options = &worker->shared->options->stat;
@@ -54,64 +34,6 @@ static int check_stop(tb_walk_worker *worker)
     if (options->deadline_ns && !clock_gettime(CLOCK_MONOTONIC, &now) &&
         (int64_t)now.tv_sec * 1000000000 + (int64_t)now.tv_nsec >= options->deadline_ns)
         return tb_fail(&worker->err, TB_E_TIMEOUT, "the deadline passed");
-    return 0;
-}
-
-/* ---- what is found ---- */
-
-static tb_walk_item *new_item(tb_walk_worker *worker, uint32_t kind, int64_t position)
-{
-    if (grow((void **)&worker->items, &worker->room, worker->count + 1, sizeof *worker->items))
-        return NULL;
-    tb_walk_item *item = &worker->items[worker->count++];
-    memset(item, 0, sizeof *item);
-    item->kind = kind;
-    item->position = position;
-    return item;
-}
-
-static int report(tb_walk_worker *worker, uint32_t kind, int64_t position, const tb_stat_value *value)
-{
-    tb_walk_item *item = new_item(worker, kind, position);
-    if (!item)
-        return no_memory(worker);
-    if (value)
-        item->value = *value;
-    return 0;
-}
-
-static int report_path(tb_walk_worker *worker, uint32_t kind, const char *path, size_t len, const tb_stat_value *value)
-{
-    if (grow((void **)&worker->names, &worker->names_room, worker->names_used + len + 1, 1))
-        return no_memory(worker);
-    int code = report(worker, kind, -1, value);
-    if (code)
-        return code;
-    tb_walk_item *item = &worker->items[worker->count - 1];
-    item->path_off = worker->names_used;
-    item->path_len = (uint32_t)len;
-    memcpy(worker->names + worker->names_used, path, len);
-    worker->names[worker->names_used + len] = '\0';
-    worker->names_used += len + 1;
-    return 0;
-}
-
-static int later(tb_walk_worker *worker, const tb_walk_folder *parent, const char *path, size_t len, uint32_t start,
-                 uint32_t end)
-{
-    tb_walk_folder *folder = tb_arena_array(worker->arena, 1, sizeof *folder);
-    if (!folder || grow((void **)&worker->found, &worker->found_room, worker->found_count + 1, sizeof *worker->found))
-        return no_memory(worker);
-    memset(folder, 0, sizeof *folder);
-    folder->parent = (tb_walk_folder *)(uintptr_t)parent;
-    folder->path = path;
-    folder->path_len = len;
-    folder->start = start;
-    folder->end = end;
-    folder->plain = start < end;
-    /* An untracked folder is looked at only because the rules keep it; a tracked one is asked about when it matters. */
-    atomic_init(&folder->ignored, folder->plain ? TB_FOLDER_UNKNOWN : TB_FOLDER_KEPT);
-    worker->found[worker->found_count++] = folder;
     return 0;
 }
 
@@ -143,7 +65,7 @@ static int stack_rules(tb_walk_worker *worker, const tb_walk_folder *folder)
     if (!code)
         code = push_rules(worker, folder);
     if (code == TB_IGNORE_E_NOMEM)
-        return no_memory(worker);
+        return tb_walk_no_memory(worker);
     if (code)
         return tb_fail_path(&worker->err, TB_E_LIMIT, folder->path, folder->path_len, "too many ignore files");
     worker->stacked = folder;
@@ -170,8 +92,8 @@ static bool folder_ignored(tb_walk_worker *worker, tb_walk_folder *folder)
 static int join(tb_walk_worker *worker, const tb_walk_folder *folder, const tb_name *name, size_t *len)
 {
     size_t at = folder->path_len ? folder->path_len + 1 : 0;
-    if (grow((void **)&worker->path, &worker->path_room, at + name->len + 1, 1))
-        return no_memory(worker);
+    if (tb_walk_grow((void **)&worker->path, &worker->path_room, at + name->len + 1, 1))
+        return tb_walk_no_memory(worker);
     if (at) {
         memcpy(worker->path, folder->path, folder->path_len);
         worker->path[folder->path_len] = '/';
@@ -208,9 +130,9 @@ static int new_folder(tb_walk_worker *worker, const tb_walk_folder *folder, size
 {
     char *kept = tb_arena_array(worker->arena, len + 1, 1);
     if (!kept)
-        return no_memory(worker);
+        return tb_walk_no_memory(worker);
     memcpy(kept, worker->path, len + 1);
-    return later(worker, folder, kept, len, 0, 0);
+    return tb_walk_later(worker, folder, kept, len, 0, 0);
 }
 
 static int look_new(tb_walk_worker *worker, tb_walk_folder *folder, int fd, const tb_name *name)
@@ -239,13 +161,13 @@ static int look_new(tb_walk_worker *worker, tb_walk_folder *folder, int fd, cons
             return 0; /* gone since it was listed */
         memset(&value, 0, sizeof value);
         value.os_error = errno;
-        return report_path(worker, TB_STAT_UNREADABLE, worker->path, len, &value);
+        return tb_walk_report_path(worker, TB_STAT_UNREADABLE, worker->path, len, &value);
     }
     if (S_ISDIR(st.st_mode))
         return new_folder(worker, folder, len);
     tb_stat_take(&value, &st);
     bool ordinary = S_ISREG(st.st_mode) || S_ISLNK(st.st_mode);
-    return report_path(worker, ordinary ? TB_WALK_UNTRACKED : TB_WALK_SPECIAL, worker->path, len, &value);
+    return tb_walk_report_path(worker, ordinary ? TB_WALK_UNTRACKED : TB_WALK_SPECIAL, worker->path, len, &value);
 }
 
 /* ---- names that the index has ---- */
@@ -263,14 +185,14 @@ static int look_tracked(tb_walk_worker *worker, int fd, const child *found, bool
     struct stat st;
     tb_stat_value value;
     if (is_skipped(entry) && !(listed && shared->options->flags & TB_WALK_PRESENT_COUNTS))
-        return report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL);
+        return tb_walk_report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL);
     worker->stats++;
     if (fstatat(fd, found->name, &st, AT_SYMLINK_NOFOLLOW)) {
         memset(&value, 0, sizeof value);
         if (errno == ENOENT || errno == ENOTDIR)
-            return report(worker, TB_STAT_DELETED, found->start, &value);
+            return tb_walk_report(worker, TB_STAT_DELETED, found->start, &value);
         value.os_error = errno;
-        return report(worker, TB_STAT_UNREADABLE, found->start, &value);
+        return tb_walk_report(worker, TB_STAT_UNREADABLE, found->start, &value);
     }
     tb_stat_take(&value, &st);
     enum tb_stat_status status = tb_stat_match(entry, shared->index->oid_len, &value, &shared->options->stat);
@@ -278,7 +200,7 @@ static int look_tracked(tb_walk_worker *worker, int fd, const child *found, bool
         return 0;
     if (status == TB_STAT_UNCHANGED || status == TB_STAT_NARROW)
         status = found->end - found->start > 1 ? TB_STAT_CHANGED : status;
-    return report(worker, (uint32_t)status, found->start, &value);
+    return tb_walk_report(worker, (uint32_t)status, found->start, &value);
 }
 
 /* Everything the index has in a folder that isn't there. */
@@ -290,7 +212,7 @@ static int all_gone(tb_walk_worker *worker, uint32_t start, uint32_t end)
         skipped += is_skipped(&index->entries[i]);
     if (skipped == end - start && skipped > 1) {
         tb_stat_value value = {.size = skipped};
-        return report(worker, TB_WALK_SKIP_FOLDER, start, &value);
+        return tb_walk_report(worker, TB_WALK_SKIP_FOLDER, start, &value);
     }
     int code = 0;
     for (uint32_t i = start; i < end && !code; i++) {
@@ -299,7 +221,7 @@ static int all_gone(tb_walk_worker *worker, uint32_t start, uint32_t end)
         if (before && before->name_len == entry->name_len &&
             !memcmp(index->names + before->name_off, index->names + entry->name_off, entry->name_len))
             continue;
-        code = report(worker, is_skipped(entry) ? TB_STAT_SKIP_WORKTREE : TB_STAT_DELETED, i, NULL);
+        code = tb_walk_report(worker, is_skipped(entry) ? TB_STAT_SKIP_WORKTREE : TB_STAT_DELETED, i, NULL);
     }
     return code;
 }
@@ -357,12 +279,12 @@ static int look_child(tb_walk_worker *worker, const tb_walk_folder *folder, int 
     if (!found->folder)
         return look_tracked(worker, fd, found, listed);
     if ((index->entries[found->start].mode & 0170000) == 0040000 && found->end - found->start == 1)
-        return report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL); /* a whole folder of a sparse index */
+        return tb_walk_report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL); /* a whole folder of a sparse index */
     if (!listed)
         return all_gone(worker, found->start, found->end);
     size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
     const char *path = index->names + index->entries[found->start].name_off;
-    return later(worker, folder, path, prefix + found->len, found->start, found->end);
+    return tb_walk_later(worker, folder, path, prefix + found->len, found->start, found->end);
 }
 
 /* ---- one folder ---- */
@@ -408,7 +330,7 @@ static int look_unlisted(tb_walk_worker *worker, tb_walk_folder *folder, int os_
 {
     tb_stat_value value = {.os_error = os_error};
     const tb_walk_shared *shared = worker->shared;
-    int code = report_path(worker, TB_WALK_UNLISTED, folder->path, folder->path_len, &value);
+    int code = tb_walk_report_path(worker, TB_WALK_UNLISTED, folder->path, folder->path_len, &value);
     size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
     int fd = tb_folder_open(&worker->opener, shared->root_fd, folder->path, folder->path_len);
     for (uint32_t i = folder->start; i < folder->end && !code;) {
@@ -418,7 +340,7 @@ static int look_unlisted(tb_walk_worker *worker, tb_walk_folder *folder, int os_
         else if (fd >= 0)
             code = look_tracked(worker, fd, &found, true);
         else
-            code = report(worker, TB_STAT_UNREADABLE, found.start, &value);
+            code = tb_walk_report(worker, TB_STAT_UNREADABLE, found.start, &value);
         i = found.end;
     }
     if (fd >= 0)
@@ -445,13 +367,27 @@ static int open_listed(tb_walk_worker *worker, const tb_walk_folder *folder)
     return tb_folder_open_listed(&worker->opener, worker->shared->root_fd, folder->path, folder->path_len);
 }
 
-static int has_rules(const tb_listing *listing)
+static const tb_name *named(const tb_listing *listing, const char *wanted, size_t len)
 {
-    for (size_t i = 0; i < listing->count; i++) {
-        if (listing->names[i].len == 10 && !memcmp(listing->names[i].bytes, ".gitignore", 10))
-            return 1;
-    }
-    return 0;
+    for (size_t i = 0; i < listing->count; i++)
+        if (listing->names[i].len == len && !memcmp(listing->names[i].bytes, wanted, len))
+            return &listing->names[i];
+    return NULL;
+}
+
+static int tell_attributes(tb_walk_worker *worker, const tb_walk_folder *folder, int fd)
+{
+    static const char wanted[] = ".gitattributes";
+    const tb_name *name = named(&worker->listing, wanted, sizeof wanted - 1);
+    struct stat st;
+    tb_stat_value value;
+    size_t len;
+    if (!name || fstatat(fd, name->bytes, &st, AT_SYMLINK_NOFOLLOW))
+        return 0;
+    worker->stats++;
+    tb_stat_take(&value, &st);
+    int code = join(worker, folder, name, &len);
+    return code ? code : tb_walk_report_path(worker, TB_WALK_ATTRIBUTES, worker->path, len, &value);
 }
 
 int tb_walk_look(tb_walk_worker *worker, tb_walk_folder *folder)
@@ -471,17 +407,19 @@ int tb_walk_look(tb_walk_worker *worker, tb_walk_folder *folder)
     worker->listed++;
     int failed = tb_listing_read(&worker->listing, fd, &worker->stats);
     if (failed == ENOMEM) {
-        code = no_memory(worker);
+        code = tb_walk_no_memory(worker);
     } else if (failed) {
         code = look_unlisted(worker, folder, failed);
     } else if (is_boundary(worker, folder)) {
-        code = report_path(worker, TB_WALK_NESTED, folder->path, folder->path_len, NULL);
+        code = tb_walk_report_path(worker, TB_WALK_NESTED, folder->path, folder->path_len, NULL);
     } else {
-        if (has_rules(&worker->listing))
+        if (named(&worker->listing, ".gitignore", 10))
             failed = tb_ignore_files_get(&folder->list, worker->shared->files, fd, &worker->file_counts);
         if (failed == ENOMEM)
-            code = no_memory(worker);
+            code = tb_walk_no_memory(worker);
         else /* as git: rules that can't be read are none; the file itself is found, and told to be unreadable */
+            code = tell_attributes(worker, folder, fd);
+        if (!code)
             code = look_inside(worker, folder, fd);
     }
     (void)close(fd);

@@ -46,6 +46,7 @@ class _Lib:
     TB_WALK_SPECIAL: int
     TB_WALK_UNLISTED: int
     TB_WALK_SKIP_FOLDER: int
+    TB_WALK_ATTRIBUTES: int
     TB_WALK_OLD_STARSTAR: int
     TB_WALK_PRESENT_COUNTS: int
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.command import Command
+from support.command import PROGRAM, Command
 from support.git_repo import GitRepo
+from turnback import TurnbackError
 from turnback.cli import main, session
 from turnback.cli.env import Environment
 from turnback.cli.terminal import Terminal
@@ -74,7 +77,16 @@ def test_values_follow_an_option_or_its_sign(command: Command) -> None:
 
 @pytest.mark.contract("V-446")
 def test_the_class_of_a_code_is_its_exit_code(command: Command, turns: Story, tmp_path: Path) -> None:
-    """One command for each class that a person can meet."""
+    """The table of the contract, and one command for each class that a person can meet at once."""
+    assert {kind.kind: kind.exit_code for kind in TurnbackError.__subclasses__()} == {
+        "failed": 1,
+        "invalid_params": 2,
+        "not_found": 3,
+        "denied": 4,
+        "conflict": 5,
+        "timeout": 7,
+        "unsupported": 10,
+    }
     dry = ("agent", "rollback", "--agent=a5", "--dry-run")
     command.fails("invalid_params.limit", 2, "log", "--limit=x")
     command.fails("not_found.checkpoint", 3, *dry, "--checkpoint=k7")
@@ -87,7 +99,6 @@ def test_the_class_of_a_code_is_its_exit_code(command: Command, turns: Story, tm
         '--config={"checkpoints": {"max_total_bytes": 1}}',
         *("agent", "checkpoint", "--agent=a5"),
     )
-    GitRepo.init(tmp_path / "plain").git("init", "-q")
     plain = tmp_path / "no-repo"
     plain.mkdir()
     nowhere = Command(plain, {})
@@ -143,15 +154,9 @@ def test_a_broken_state_folder_is_said(command: Command, turns: Story, tmp_path:
     assert changed != whole
     with open(log, "wb") as file:
         file.write(changed)
-    snapshot = [name for name in _names(turns.workspace.state_dir) if "snapshot" in name]
+    snapshot = [name for name in os.listdir(turns.workspace.state_dir) if "snapshot" in name]
     assert snapshot == [], "a short log has no snapshot that would hide the change"
     command.fails("failed.log_corrupt", 1, "log")
-
-
-def _names(folder: str) -> list[str]:
-    import os
-
-    return os.listdir(folder)
 
 
 def test_settings_come_from_a_file_json_or_the_environment(
@@ -215,10 +220,6 @@ def test_without_an_agent_the_way_to_add_one_is_told(command: Command) -> None:
 
 def test_a_vanished_folder_is_said(tmp_path: Path) -> None:
     """The current folder was removed under a shell."""
-    import subprocess
-
-    from support.command import PROGRAM
-
     gone = tmp_path / "gone"
     gone.mkdir()
     script = 'rmdir "$PWD" && exec "$@"'

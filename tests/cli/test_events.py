@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from support.command import Command
 
 
-@pytest.mark.contract("V-020", "V-021", "V-022", "V-023")
+@pytest.mark.contract("V-020", "V-021", "V-023")
 def test_a_rollback_is_four_events_in_the_contracts_order(command: Command, turns: Story) -> None:
     """With consecutive numbers, in the envelope, and chosen by type and resource."""
     plan = turns.agent.rollback("k2", restore="files", dry_run=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cli.conftest import Story
     from support.command import Command
     from support.git_repo import GitRepo
@@ -14,12 +17,17 @@ if TYPE_CHECKING:
 TINY = '--config={"checkpoints": {"max_total_bytes": 1}}'
 
 
-@pytest.mark.contract("V-002", "V-402")
+@pytest.mark.contract("V-002", "V-003", "V-402")
 def test_a_turn_leaves_a_checkpoint_before_and_after(command: Command, repo: GitRepo) -> None:
-    """begin, edit, end: the results name the turn and its two checkpoints."""
+    """begin, edit, end, and one on request: the results name the turn and its checkpoints; nobody else's file or ref is touched."""
+    before = repo.snapshot_everything()
     command("agent", "add", "a2")
     began = command.json("turn", "begin", "--agent=a2", "--prompt=go")
     assert began == {"agent": "a2", "turn": "t1", "checkpoint": "k1", "reused": False}
+    commit = repo.refs()["refs/venom/checkpoints/a2/1"]
+    assert before.changes(repo.snapshot_everything()) == [
+        f"ref refs/venom/checkpoints/a2/1: None -> {commit}"
+    ]
     repo.write("src/main.py", "print('two')\n")
     assert command.json("turn", "edited", "--agent", "a2", "--", "src/main.py") == {
         "agent": "a2",
@@ -28,12 +36,18 @@ def test_a_turn_leaves_a_checkpoint_before_and_after(command: Command, repo: Git
     }
     ended = command.json("turn", "end", "--agent=a2", "--harness-turn=h1", "--harness-end=m9")
     assert ended == {"agent": "a2", "turn": "t1", "checkpoint": "k2", "reused": False}
-    assert {"refs/venom/checkpoints/a2/1", "refs/venom/checkpoints/a2/2"} <= repo.refs().keys()
+    repo.write("src/main.py", "print('three')\n")
+    assert command.json("agent", "checkpoint", "--agent=a2")["checkpoint"] == "k3"
+    events = [json.loads(line) for line in command("events", "--json").out.splitlines()]
+    assert [event["data"]["reason"] for event in events] == ["turn_start", "turn_end", "manual"]
+    assert {f"refs/venom/checkpoints/a2/{number}" for number in (1, 2, 3)} <= repo.refs().keys()
 
 
 @pytest.mark.contract("V-080", "V-081")
-def test_a_turn_that_changes_nothing_makes_no_new_checkpoint(command: Command, repo: GitRepo) -> None:
-    """The second capture finds what the first one left, and says which checkpoint that is."""
+def test_a_turn_that_changes_nothing_makes_no_new_checkpoint(
+    command: Command, repo: GitRepo, home: Path
+) -> None:
+    """The second capture finds what the first one left and says which checkpoint that is; the log has it, the events don't."""
     command("agent", "add", "a2")
     command("turn", "begin", "--agent=a2")
     assert command.json("turn", "end", "--agent=a2")["reused"] is True
@@ -41,6 +55,10 @@ def test_a_turn_that_changes_nothing_makes_no_new_checkpoint(command: Command, r
     assert text == "t2 of a2 began; the files are as in k1\n"
     kept = [name for name in repo.refs() if name.startswith("refs/venom/")]
     assert kept == ["refs/venom/checkpoints/a2/1"]
+    (log,) = home.rglob("log.ndjson")
+    records = [json.loads(line) for line in log.read_bytes().splitlines()]
+    assert [record["type"] for record in records].count("checkpoint.reused") == 2
+    assert len(command("events").out.splitlines()) == 1
 
 
 @pytest.mark.contract("V-076")

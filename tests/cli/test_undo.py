@@ -108,6 +108,27 @@ def test_undoing_again_goes_further_back_and_forward_again(command: Command, tur
     assert turns.repo.read("gen/out.txt") == b"made\n"
 
 
+def test_undo_goes_through_saved_states_where_there_are_no_turns(command: Command, repo: GitRepo) -> None:
+    """Somebody who only saves goes back one state at a time, and then from where they have saved anew."""
+
+    def undo(checkpoint: str) -> bytes:
+        with command.at_terminal("undo", "--outside=overwrite") as terminal:
+            assert f"Going back to {checkpoint} of main would:" in terminal.answer(DO, "y")
+            terminal.end()
+        return repo.read("README.md")
+
+    command("agent", "add", "main")
+    for text in ("one", "two", "three"):
+        repo.write("README.md", text)
+        command("save", text)
+    assert [undo("k2"), undo("k1")] == [b"two", b"one"]
+    command.fails("not_found.checkpoint", 3, "undo")
+    repo.write("README.md", "four")
+    assert command.json("save", "four")["checkpoint"] == "k8"
+    repo.write("README.md", "a mistake")
+    assert undo("k8") == b"four"
+
+
 def test_there_may_be_nothing_to_undo(command: Command, turns: Story) -> None:
     """The same state, or only a person's edits that are kept: said, and nothing is asked."""
     assert command("undo", "k3").out.endswith("There is nothing to undo.\n")

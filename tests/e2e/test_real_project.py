@@ -133,7 +133,9 @@ def third_turn(project: GitRepo, edited: Callable[[str], None]) -> None:
     edited("src/app/search/engine.py")
     project.write("src/app/search/engine.py", prose("a better engine", 35))
     project.at("src/app/search/engine.py").chmod(0o755)
-    shell(project, "git mv src/app/gallery src/app/pictures 2>/dev/null || mv src/app/gallery src/app/pictures")
+    shell(
+        project, "git mv src/app/gallery src/app/pictures 2>/dev/null || mv src/app/gallery src/app/pictures"
+    )
     project.write("src/app/static/img/new logo.png", binary("logo", 4_000))
     project.write("config/local.key", "another one, still private\n")
     project.delete("docs/🦊.md")
@@ -174,7 +176,9 @@ def test_back_to_every_checkpoint_of_a_shared_tree(project: GitRepo, workspace: 
     three_turns(agent, project, diary)
     assert list(diary.files) == ["k1", "k2", "k3", "k4", "k5", "k6"]
 
-    project.write("README.md", "# A web application\n\nThe last word is mine.\n")  # the present is no checkpoint
+    project.write(
+        "README.md", "# A web application\n\nThe last word is mine.\n"
+    )  # the present is no checkpoint
     project.write("node_modules/left-pad/index.js", "module.exports = 2\n")
     present, beside = digests(project.path), ignored_files(project)
     persons, seen = of_the_person(project), status(project)
@@ -298,7 +302,9 @@ def test_the_repositorys_own_housekeeping_takes_nothing(project: GitRepo, worksp
         first_turn(project, turn.edited)
     assert turn.ended is not None
     diary.note(turn.ended.checkpoint)
-    agent.rollback("k1", restore="files", dry_run=True, outside="overwrite")  # leaves objects that no ref holds
+    agent.rollback(
+        "k1", restore="files", dry_run=True, outside="overwrite"
+    )  # leaves objects that no ref holds
     project.git("gc", "-q", "--prune=now")
     with agent.turn() as turn:
         second_turn(project, turn.edited)

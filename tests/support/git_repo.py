@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Name = str | bytes
 
+_OLD = 1_700_000_000_123_456_789  # a modification time of long ago
+
 # Fixed, so that the ids of commits are the same in every run.
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",
@@ -141,6 +143,13 @@ class GitRepo:
         self.git("commit", "-q", "--allow-empty", "-m", message)
         return self.text("rev-parse", "HEAD")
 
+    def settle(self) -> None:
+        """Let time pass: every tracked file is old, and the index vouches for those that it knows (none of them is racy)."""
+        for path in self.git("ls-files", "-z").split(b"\0")[:-1]:
+            if self.exists(path):
+                os.utime(self.at(path), ns=(_OLD, _OLD), follow_symlinks=False)
+        self.git("update-index", "-q", "--refresh", check=False)
+
     # git
 
     def git(
@@ -189,7 +198,7 @@ class GitRepo:
 
     # the oracle
 
-    def tree_of_add_all(self, skip: Iterable[Name] = ()) -> str:
+    def tree_of_add_all(self, skip: Iterable[Name] = (), *, sparse: bool = False) -> str:
         """The tree that the contract's recipe gives now (4.1): copied index, ``git add -A``, ``write-tree``.
 
         The copy keeps the index's mtime, else racy entries would be trusted; objects go to a folder that is removed, so that whatever
@@ -197,16 +206,19 @@ class GitRepo:
 
         Args:
             skip: paths that a capture leaves out (too big, unreadable, ...).
+            sparse: take what lies outside a sparse checkout too; without it git refuses.
         """
-        tree, _ = self._add_all(skip)
+        tree, _ = self._add_all(skip, sparse=sparse)
         return tree
 
-    def ls_tree_of_add_all(self, skip: Iterable[Name] = ()) -> dict[bytes, tuple[str, str]]:
+    def ls_tree_of_add_all(
+        self, skip: Iterable[Name] = (), *, sparse: bool = False
+    ) -> dict[bytes, tuple[str, str]]:
         """The recipe's tree as entries, for a message that names the paths on which two trees differ."""
-        _, entries = self._add_all(skip)
+        _, entries = self._add_all(skip, sparse=sparse)
         return entries
 
-    def _add_all(self, skip: Iterable[Name]) -> tuple[str, dict[bytes, tuple[str, str]]]:
+    def _add_all(self, skip: Iterable[Name], *, sparse: bool) -> tuple[str, dict[bytes, tuple[str, str]]]:
         with tempfile.TemporaryDirectory(prefix="turnback-oracle-") as scratch:
             index = Path(self.text("rev-parse", "--path-format=absolute", "--git-path", "index"))
             objects = self.text("rev-parse", "--path-format=absolute", "--git-path", "objects")
@@ -233,9 +245,8 @@ class GitRepo:
                     extra=extra,
                 )
             names = b"".join(b":(exclude,literal)" + os.fsencode(name) + b"\0" for name in skip) + b".\0"
-            self.git(
-                *PINNED, "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul", data=names, extra=extra
-            )
+            add = ["add", "-A", *(["--sparse"] if sparse else [])]
+            self.git(*PINNED, *add, "--pathspec-from-file=-", "--pathspec-file-nul", data=names, extra=extra)
             tree = self.text(*PINNED, "write-tree", extra=extra)
             entries = {}
             for row in self.git("ls-tree", "-r", "-z", "--full-tree", tree, extra=extra).split(b"\0")[:-1]:

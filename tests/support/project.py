@@ -116,9 +116,7 @@ def _code(name: str, functions: int) -> str:
         one, two = chance.choice(WORDS), chance.choice(WORDS)
         parts.append(f"\n\ndef {one}_{two}_{number}({one}, {two}=None):\n")
         parts.append(f'    """{" ".join(chance.choices(WORDS, k=6))}."""\n')
-        parts.extend(
-            f"    {word} = registry.{two}({one}, {number})\n" for word in chance.choices(WORDS, k=4)
-        )
+        parts.extend(f"    {word} = registry.{two}({one}, {number})\n" for word in chance.choices(WORDS, k=4))
         parts.append(f"    return {one}\n")
     return "".join(parts)
 
@@ -140,7 +138,7 @@ def _skeleton(project: GitRepo) -> None:
     project.write("keep.log", "kept on purpose\n")
     project.write("empty.txt", "")
     for name in ("server", "console", "setup", "migrate"):
-        project.write(f"bin/{name}", f"#!/bin/sh\nexec python -m app.{name} \"$@\"\n", mode=0o755)
+        project.write(f"bin/{name}", f'#!/bin/sh\nexec python -m app.{name} "$@"\n', mode=0o755)
     for name in ("lint", "release", "seed"):
         project.write(f"scripts/{name}.sh", f"#!/bin/sh\nset -eu\necho {name}\n", mode=0o755)
     project.write("config/settings.toml", prose("settings", 30))

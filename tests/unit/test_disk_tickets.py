@@ -99,7 +99,7 @@ def test_a_ticket_that_cannot_be_read_is_said(line: str) -> None:
     """A link in a ticket's place is not followed."""
     os.mkdir(line)
     os.symlink("/nowhere", os.path.join(line, "1-1-1"))
-    with pytest.raises(Failed, match="the ticket .* can't be read"):
+    with pytest.raises(Failed, match=r"the ticket .* can't be read"):
         first_ticket(line)
 
 
@@ -110,9 +110,10 @@ def test_a_ticket_that_cannot_be_removed_is_said(line: str, monkeypatch: pytest.
     def refuse(path: str) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(os, "unlink", refuse)
-    with pytest.raises(Failed, match="removing the ticket"):
-        first_ticket(line)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        with pytest.raises(Failed, match="removing the ticket"):
+            first_ticket(line)
 
 
 def test_something_that_is_no_fifo_is_no_ticket(line: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from turnback.records import folded
 from turnback.records.codec import encode_group
 from turnback.records.events import Record, StoredRecord
 from turnback.records.log import EventLog
+from turnback.records.state import State
 
 
 @pytest.fixture
@@ -104,9 +105,8 @@ def test_damage_that_a_condition_meets_is_said(log: EventLog) -> None:
 
     def check(state: State) -> None:
         damaged(log, 1)
-        for look in (lambda: list(log.records()), log.refresh):
-            with pytest.raises(Failed, match="damaged at byte"):
-                look()
+        with pytest.raises(Failed, match="damaged at byte"):
+            list(log.records())
         damaged(log, 1)
 
     log.append([note("2")], check=check)

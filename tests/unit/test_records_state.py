@@ -161,7 +161,7 @@ def test_numbers_of_turns_go_on_after_some_were_dropped() -> None:
 
 def test_edits_are_kept_with_their_turn_and_place() -> None:
     """Every path that an edit call named is kept in order, also one that isn't UTF-8."""
-    odd = {"path": "caf\ufffd", "path_b64": "Y2Fm6Q=="}
+    odd = {"path": "gr\ufffd", "path_b64": "Z3Lp"}
     edit = {"agent": "a2", "turn": "t1", "repo": ".", "paths": ["src/main.py", odd]}
     state = folded(added("a2"), started("a2", "t1"), Record("turn.edited", edit))
     expected = [(4, "t1", ".", "src/main.py"), (4, "t1", ".", odd)]

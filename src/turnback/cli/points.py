@@ -28,7 +28,7 @@ def before_last_turn(workspace: Workspace, agent: Agent) -> str:
     ended = [turn for turn in agent.show().turns if turn["reason"] is not None and not turn["dropped"]]
     last = ids.number_of(ended[-1]["turn"]) if ended else None
     items = list(_all(agent))
-    older = [item["checkpoint"] for item in items if last is None or _is_before(item, last)]
+    older = [str(item["checkpoint"]) for item in items if last is None or _is_before(item, last)]
     if items and items[0]["reason"] == "rollback":
         gone_to = ids.number_of(_target(workspace, agent, items[0]["checkpoint"]))
         older = [checkpoint for checkpoint in older if ids.number_of(checkpoint) < gone_to]

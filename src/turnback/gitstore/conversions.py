@@ -136,11 +136,11 @@ def attributes_of_index(
     """
     root = os.fsencode(repository.path)
     absent = [
-        path for path in sorted(convert.attribute_paths(paths)) if not os.access(os.path.join(root, path), os.R_OK)
+        path
+        for path in sorted(convert.attribute_paths(paths))
+        if not os.access(os.path.join(root, path), os.R_OK)
     ]
-    return {
-        path: entry for path, entry in index(absent).items() if entry.mode & 0o170000 == 0o100000
-    }
+    return {path: entry for path, entry in index(absent).items() if entry.mode & 0o170000 == 0o100000}
 
 
 def _may_have_attributes(

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 from turnback.gitstore import process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from turnback.changes import Entry
     from turnback.gitstore.repo import Repository
+
+_PATIENCE = 8  # files that fail alone before a whole batch is given up
+
 
 def clean(
     repository: Repository,
@@ -39,16 +42,29 @@ def clean(
         scratch: a folder for the small index; the file is removed again.
         deadline: for the processes.
     """
-    try:
-        return _clean(repository, paths, index, scratch, deadline)
-    except process.GitFailed:
-        if len(paths) == 1:
-            return {}
-    # One of them failed and took the batch with it: halve until it stands alone, so that the others are stored.
-    half = len(paths) // 2
-    found = clean(repository, paths[:half], index, scratch, deadline)
-    found.update(clean(repository, paths[half:], index, scratch, deadline))
+    found: dict[bytes, str] = {}
+    in_halves(paths, lambda batch: found.update(_clean(repository, batch, index, scratch, deadline)))
     return found
+
+
+def in_halves(paths: Sequence[bytes], work: Callable[[Sequence[bytes]], object]) -> list[bytes]:
+    """Do something with many paths in one go; where one of them makes git fail, halve until it stands alone. Gives those that failed.
+
+    A driver that isn't installed fails every one of its files: after some, a half that fails is not taken apart any more.
+    """
+    failed: list[bytes] = []
+    waiting = [paths]
+    while waiting:
+        batch = waiting.pop()
+        try:
+            work(batch)
+        except process.GitFailed:
+            if len(batch) == 1 or len(failed) >= _PATIENCE:
+                failed += batch
+            else:
+                half = len(batch) // 2
+                waiting += [batch[half:], batch[:half]]
+    return failed
 
 
 def _clean(
@@ -84,7 +100,11 @@ def _clean(
 
 
 def changed(
-    repository: Repository, index: Mapping[bytes, Entry], attributes: Mapping[bytes, Entry], scratch: str, deadline: float | None
+    repository: Repository,
+    index: Mapping[bytes, Entry],
+    attributes: Mapping[bytes, Entry],
+    scratch: str,
+    deadline: float | None,
 ) -> set[bytes]:
     """Those of some tracked paths whose content, converted as git would, or mode isn't the index's; nothing is stored.
 
@@ -101,7 +121,11 @@ def changed(
         fill(repository, {**attributes, **index}, extra, deadline)
         # Status 1 only says that some differ.
         process.run(
-            repository.path, ["update-index", "-q", "--refresh"], extra=extra, deadline=deadline, accept=(0, 1)
+            repository.path,
+            ["update-index", "-q", "--refresh"],
+            extra=extra,
+            deadline=deadline,
+            accept=(0, 1),
         )
         output = process.run(
             repository.path, ["diff-files", "--name-only", "-z"], extra=extra, deadline=deadline

@@ -62,7 +62,9 @@ def distance(repository: Repository, target: str, now: str) -> Distance:
 
 
 def _lines(output: bytes) -> list[str]:
-    return os.fsdecode(output).splitlines()
+    return os.fsdecode(output).split("\n")[
+        :-1
+    ]  # a ref's name may hold other signs that splitlines takes for an end
 
 
 def move(repository: Repository, head: Head, to: str, message: str) -> None:

@@ -49,8 +49,8 @@ def _text(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
+    except OSError:
+        return None  # git goes on without one that it can't read, and so do the rules
 
 
 def covered_now(repository: Repository, paths: Sequence[bytes], deadline: float | None = None) -> set[bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnback import paths
 from turnback.changes import FOLDER, Entry
 from turnback.gitstore import objects, trees
 
@@ -58,23 +57,17 @@ def write(repository: Repository, view: IndexView, edits: Mapping[bytes, Entry |
     return trees.assembled(repository, folders, grouped)
 
 
-def out_of_sight(repository: Repository, view: IndexView, wanted: Iterable[bytes]) -> dict[bytes, Entry]:
-    """What the index has for those of some paths that it holds in the tree's stead: skip-worktree ones, and all in a sparse index's folders."""
+def out_of_sight(view: IndexView, wanted: Iterable[bytes]) -> dict[bytes, Entry]:
+    """What the index has for those of some paths that it holds in the tree's stead, because they aren't checked out.
+
+    The folders of a sparse index aren't looked into: no attributes rule beneath one, since git doesn't read them there either.
+    """
     found: dict[bytes, Entry] = {}
     for path in wanted:
         position = view.find(path, 0)
-        if position is not None:
-            entry = view.entry(position)
-            if entry.skip_worktree:
-                found[path] = Entry(entry.mode, entry.oid.hex())
-        elif view.is_sparse:
-            for above in paths.parents(path):
-                position = view.find(above + b"/", 0)
-                if position is not None:
-                    tree = view.entry(position).oid.hex()
-                    name = path[len(above) + 1 :]
-                    found.update({path: entry for entry in trees.lookup(repository, tree, [name]).values()})
-                    break
+        entry = None if position is None else view.entry(position)
+        if entry is not None and entry.skip_worktree:
+            found[path] = Entry(entry.mode, entry.oid.hex())
     return found
 
 

@@ -6,6 +6,7 @@ first and looked up under its lock. A lock that somebody holds is waited for a l
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -47,11 +48,20 @@ def resolve(repository: Repository, name: str) -> str | None:
         return None
 
 
+def is_free(repository: Repository, name: str) -> bool:
+    """Whether ``create`` would find nothing at a name.
+
+    Raises:
+        Failed: ``failed.checkpoint_git``: a ref above it is in the way of every such name.
+    """
+    return _held_by(repository, name) is None
+
+
 def create(repository: Repository, name: str, oid: str) -> None:
     """Create a ref, only if there is none.
 
     Raises:
-        RefExists: it is there; nothing changed.
+        RefExists: it is there (or one that stands in its way for ever, ``name/...``); nothing changed.
         Failed: ``failed.checkpoint_git``: it can't be written.
     """
     import pygit2
@@ -62,13 +72,15 @@ def create(repository: Repository, name: str, oid: str) -> None:
             with repository.libgit2.transaction() as transaction:
                 transaction.lock_ref(name)
                 # Looked up under the lock: this is where two processes would otherwise both find nothing and both write.
-                existing = resolve(repository, name)
+                existing = _held_by(repository, name)
                 if existing is not None:
                     raise RefExists(name, existing)
                 transaction.set_target(name, pygit2.Oid(hex=oid))
         except (pygit2.GitError, OSError, KeyError, ValueError) as error:
             repository.reopen()
-            if "lock" not in str(error) or time.monotonic() > until:
+            if (existing := _held_by(repository, name)) is not None:
+                raise RefExists(name, existing) from error
+            if time.monotonic() > until or not _is_locked(repository, name):
                 raise Failed(
                     "checkpoint_git",
                     f"{name} can't be created in {repository.path}: {error}",
@@ -77,6 +89,52 @@ def create(repository: Repository, name: str, oid: str) -> None:
             time.sleep(_BEAT)
         else:
             return
+
+
+def _held_by(repository: Repository, name: str) -> str | None:
+    """What stands at a name, in whatever form: an id, a symbolic ref, a damaged file, refs beneath it; None when nothing does.
+
+    Raises:
+        Failed: ``failed.checkpoint_git``: a ref above it stands in the way, and will for every number.
+    """
+    import pygit2
+
+    try:
+        found = repository.libgit2.references.get(name)
+        if found is not None:
+            return str(found.target)
+    except (pygit2.GitError, OSError, KeyError, ValueError) as error:
+        repository.reopen()
+        return f"something that can't be read ({error})"
+    above = name.rpartition("/")[0]
+    while above != "refs":
+        if resolve(repository, above) is not None:
+            raise Failed(
+                "checkpoint_git",
+                f"{name} can't be created in {repository.path}: there is a ref {above}; delete it or rename it",
+                reason=f"there is a ref {above}",
+            )
+        above = above.rpartition("/")[0]
+    # libgit2 looks for refs beneath a name among the loose ones only, and would make a store that git calls broken.
+    inside = os.path.join(repository.common_dir, name)
+    if any(names for _, _, names in os.walk(inside)) or f" {name}/".encode() in _packed(repository):
+        return "refs beneath it"
+    return None
+
+
+def _packed(repository: Repository) -> bytes:
+    try:
+        with open(os.path.join(repository.common_dir, "packed-refs"), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _is_locked(repository: Repository, name: str) -> bool:
+    return any(
+        os.path.lexists(os.path.join(repository.common_dir, locked + ".lock"))
+        for locked in (name, "packed-refs")
+    )
 
 
 def delete(repository: Repository, name: str, oid: str) -> bool:

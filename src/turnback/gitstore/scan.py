@@ -94,7 +94,6 @@ def scan(
     *,
     usual: int,
     scratch: str,
-    without: tuple[bytes, ...] = (),
     deadline: float | None = None,
 ) -> Scan:
     """Look at the tree once.
@@ -104,7 +103,6 @@ def scan(
         settings: git's configuration for it.
         usual: the permission bits that a plain new file gets here (0o666 less the umask).
         scratch: a private folder.
-        without: folders of the tree that are nobody's work (``b""``: all of it).
         deadline: a ``time.monotonic`` value.
 
     Raises:
@@ -114,11 +112,11 @@ def scan(
     """
     index = indexes.read(repository)
     # Of a split index git gets a whole copy always: reading it, git would set the time of the user's shared file.
-    look = _Look(repository, settings, index, usual, without, deadline)
+    look = _Look(repository, settings, index, usual, deadline)
     look.all(_copy(index, scratch) if index.view.is_split else None)
     if indexes.has_moved(repository, index):
         index = indexes.read(repository)
-        look = _Look(repository, settings, index, usual, without, deadline)
+        look = _Look(repository, settings, index, usual, deadline)
         look.all(_copy(index, scratch))
     return look.done()
 
@@ -138,7 +136,6 @@ class _Look:
         settings: Settings,
         index: Index,
         usual: int,
-        without: tuple[bytes, ...],
         deadline: float | None,
     ) -> None:
         self.repository = repository
@@ -147,7 +144,6 @@ class _Look:
         self.index = index
         self.view = index.view
         self.usual = usual
-        self.without = without
         self.deadline = deadline
         self.found = Scan(index.view)
         self.unreadable = left_out.Unreadable(repository.path)
@@ -182,8 +178,7 @@ class _Look:
             if path == seen:
                 continue  # another stage of a conflict that has been looked at
             seen = path
-            if not self._is_left_out(path):
-                self._entry(looked, self._of_ours(position), outside)
+            self._entry(looked, self._of_ours(position), outside)
         self.found.skipped += left_out.outside_sparse(self.repository, self.view, outside)
 
     def _stat(self, root: int) -> IndexStat:
@@ -257,11 +252,10 @@ class _Look:
             self.root, ["ls-files", "-o", "-z", "--exclude-standard"], extra=extra, deadline=self.deadline
         )
         for folder in _CLOSED.findall(output.stderr):
-            if not self._is_left_out(folder.rstrip(b"/")):
-                self.unreadable.add(folder.rstrip(b"/") + b"/")
+            self.unreadable.add(folder.rstrip(b"/") + b"/")
         for path in process.split(output.stdout):
             name = path.rstrip(b"/")
-            if name.rpartition(b"/")[2].startswith(paths.TEMPORARY_PREFIX) or self._is_left_out(name):
+            if name.rpartition(b"/")[2].startswith(paths.TEMPORARY_PREFIX):
                 continue
             if paths.refusal(name, hfs=False) is not None:
                 self.found.skipped.append(Skipped(path, 0, SkipReason.INVALID_PATH))
@@ -310,9 +304,4 @@ class _Look:
             index = Entry(entry.mode, entry.oid.hex())
             # No size: the entry was made without a look at a file.
             settled = entry.stage == 0 and entry.mode == mode and entry.size in (0, size & 0xFFFFFFFF)
-        self.found.candidates.append(
-            Candidate(path, mode, size, stat.S_IMODE(st_mode), link, index, settled)
-        )
-
-    def _is_left_out(self, path: bytes) -> bool:
-        return any(not folder or path == folder or path.startswith(folder + b"/") for folder in self.without)
+        self.found.candidates.append(Candidate(path, mode, size, stat.S_IMODE(st_mode), link, index, settled))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from turnback.gitstore import process
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from turnback.gitstore.repo import Repository
 
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "": False}
@@ -64,6 +66,11 @@ def read(repository: Repository, deadline: float | None = None) -> Settings:
         key, newline, value = row.partition(b"\n")
         # A key without a value (no newline) means true.
         values[os.fsdecode(key)] = os.fsdecode(value) if newline else None
+    return of(repository, values)
+
+
+def of(repository: Repository, values: Mapping[str, str | None]) -> Settings:
+    """The settings that some values make: key (section and name in lower case) to its last value, None for a key alone."""
     filters = {
         key.removeprefix("filter.").rpartition(".")[0]
         for key in values
@@ -87,7 +94,7 @@ def read(repository: Repository, deadline: float | None = None) -> Settings:
     )
 
 
-def _flag(values: dict[str, str | None], key: str, *, default: bool) -> bool:
+def _flag(values: Mapping[str, str | None], key: str, *, default: bool) -> bool:
     """A boolean in any of git's spellings: a word, a number (hexadecimal, octal, with a unit), or a key alone, which means true."""
     if key not in values:
         return default
@@ -102,7 +109,7 @@ def _flag(values: dict[str, str | None], key: str, *, default: bool) -> bool:
     return number is not None and number[1].strip("0x") != ""
 
 
-def _user_file(repository: Repository, values: dict[str, str | None], key: str, name: str) -> str:
+def _user_file(repository: Repository, values: Mapping[str, str | None], key: str, name: str) -> str:
     """The user's own rules: what the configuration names (relative to the tree, as git has it), else git's XDG default.
 
     The environment is read here and not by the command alone because it is git's own rule about where git's file is.

@@ -5,7 +5,6 @@ No ref, no commit and no file of the user's is made or changed here. The limits 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,7 +59,6 @@ def take(
     usual: int,
     scratch: str,
     keep: Callable[[bytes], str],
-    without: Sequence[str] = (),
 ) -> Snapshot:
     """Store the present state of a tree.
 
@@ -70,7 +68,6 @@ def take(
         usual: the permission bits that a plain new file gets.
         scratch: an empty private folder for the moment.
         keep: called with bytes to keep beside the tree; gives their sha256.
-        without: folders that are never captured, wherever they are (the state folder).
 
     Raises:
         Failed: ``failed.checkpoint_git``, ``failed.checkpoint_too_large``.
@@ -79,18 +76,11 @@ def take(
     settings = configuration.read(repository, limits.deadline)
     head = repository.head()
     rules = ignore.rules_now(repository, settings)
-    found = scanning.scan(
-        repository,
-        settings,
-        usual=usual,
-        scratch=scratch,
-        without=_beneath(repository, without),
-        deadline=limits.deadline,
-    )
+    found = scanning.scan(repository, settings, usual=usual, scratch=scratch, deadline=limits.deadline)
     attributes = conversions.attributes_of_index(
         repository,
         [candidate.path for candidate in found.candidates],
-        lambda wanted: indextree.out_of_sight(repository, found.view, wanted),
+        lambda wanted: indextree.out_of_sight(found.view, wanted),
     )
     wanted, too_big = _within_limits(repository, limits, found.candidates, attributes, scratch)
     store = Storing(repository, settings, limits, attributes, usual, scratch, keep)
@@ -108,18 +98,6 @@ def take(
         rules=rules,
         files_read=store.files_read,
     )
-
-
-def _beneath(repository: Repository, folders: Sequence[str]) -> tuple[bytes, ...]:
-    """Those of some folders that lie in the tree, relative to it; ``b""`` for the tree itself."""
-    found = []
-    for folder in folders:
-        relative = os.path.relpath(os.path.realpath(folder), repository.path)
-        if relative == os.curdir:
-            found.append(b"")
-        elif relative != os.pardir and not relative.startswith(os.pardir + "/"):
-            found.append(os.fsencode(relative))
-    return tuple(found)
 
 
 def _within_limits(

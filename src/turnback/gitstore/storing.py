@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import stat
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from turnback.changes import FILE, LINK, Entry
 from turnback.errors import TimedOut
 from turnback.gitstore import conversions, convert, objects
-from turnback.gitstore.process import GitFailed
 from turnback.limits import Skipped, SkipReason
 from turnback.native.files import Beneath, Blocked, NotRegular
 
@@ -145,15 +144,9 @@ class Storing:
     def _read(self, tree: Beneath, candidate: Candidate) -> tuple[Candidate, bytes] | None:
         """A candidate as it is now, with its bytes; None when there are none to store (which is noted)."""
         for _ in range(_ATTEMPTS):
+            self.files_read += 1
             try:
-                self.files_read += 1
-                if candidate.link:
-                    return candidate, tree.readlink(candidate.path)
-                data, _status = tree.read(candidate.path)
-                if len(data) > self.limits.max_file_bytes:
-                    self._skip(candidate, SkipReason.TOO_BIG, len(data))  # it has grown since
-                    return None
-                return candidate, data
+                data = tree.readlink(candidate.path) if candidate.link else tree.read(candidate.path)[0]
             except (FileNotFoundError, Blocked):
                 self.edits[candidate.path] = None  # it went since it was listed: as if it had been gone then
                 return None
@@ -163,10 +156,17 @@ class Storing:
                     self.edits[candidate.path] = None
                     return None
                 if stat.S_ISLNK(now.st_mode) == candidate.link:
-                    reason = SkipReason.NOT_REGULAR if isinstance(error, NotRegular) else SkipReason.UNREADABLE
+                    reason = (
+                        SkipReason.NOT_REGULAR if isinstance(error, NotRegular) else SkipReason.UNREADABLE
+                    )
                     self._skip(candidate, reason)
                     return None
                 candidate = self._other_kind(candidate)
+                continue
+            if not candidate.link and len(data) > self.limits.max_file_bytes:
+                self._skip(candidate, SkipReason.TOO_BIG, len(data))  # it has grown since
+                return None
+            return candidate, data
         self._skip(candidate, SkipReason.NOT_REGULAR)
         return None
 
@@ -186,9 +186,7 @@ class Storing:
         to_clean = {one.candidate.path: one for one in batch if one.candidate.path not in stored}
         if to_clean:
             index = {
-                path: one.candidate.index
-                for path, one in to_clean.items()
-                if one.candidate.index is not None
+                path: one.candidate.index for path, one in to_clean.items() if one.candidate.index is not None
             }
             stored |= convert.clean(
                 self.repository,
@@ -222,30 +220,23 @@ class Storing:
         """Let git write files out again, and keep the bytes of each that doesn't come back as it was."""
         if not doubtful:
             return
-        entries = {path: entry for path in doubtful if (entry := self.edits.get(path)) is not None}
-        folder = os.path.join(self.scratch, "smudged")
-        os.mkdir(folder, 0o700)
-        try:
-            convert.smudge(
-                self.repository,
-                entries,
-                self.attributes,
-                folder,
-                work_tree=self.repository.path,
-                deadline=self.limits.deadline,
-            )
-        except GitFailed:
-            if len(doubtful) > 1:
-                shutil.rmtree(folder)
-                # One of them can't be written and took the batch with it: halve until it stands alone.
-                paths = list(doubtful)
-                for half in (paths[: len(paths) // 2], paths[len(paths) // 2 :]):
-                    self._keep_inexact({path: doubtful[path] for path in half})
-                return
-        for path, one in doubtful.items():
-            if not _holds(os.path.join(os.fsencode(folder), b"out", path), one.data):
-                self._keep(one)
-        shutil.rmtree(folder)
+
+        def compare(batch: Sequence[bytes]) -> None:
+            with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+                out = convert.smudge(
+                    self.repository,
+                    {path: entry for path in batch if (entry := self.edits[path]) is not None},
+                    self.attributes,
+                    folder,
+                    work_tree=self.repository.path,
+                    deadline=self.limits.deadline,
+                )
+                for path in batch:
+                    if not _holds(os.path.join(os.fsencode(out), path), doubtful[path].data):
+                        self._keep(doubtful[path])
+
+        for path in convert.in_halves(list(doubtful), compare):
+            self._keep(doubtful[path])
 
 
 def _blob_id(data: bytes) -> str:

@@ -25,6 +25,7 @@ class Kind(enum.Enum):
     SPECIAL = enum.auto()  # an untracked pipe, socket or device
     UNLISTED = enum.auto()  # a folder that can't be listed
     SKIP_FOLDER = enum.auto()  # a folder that isn't there, all of it skip-worktree
+    ATTRIBUTES = enum.auto()  # a .gitattributes file, besides any other item it has
 
 
 _KINDS: dict[int, Kind | EntryState] = {
@@ -33,6 +34,7 @@ _KINDS: dict[int, Kind | EntryState] = {
     lib.TB_WALK_SPECIAL: Kind.SPECIAL,
     lib.TB_WALK_UNLISTED: Kind.UNLISTED,
     lib.TB_WALK_SKIP_FOLDER: Kind.SKIP_FOLDER,
+    lib.TB_WALK_ATTRIBUTES: Kind.ATTRIBUTES,
     lib.TB_STAT_RACY: EntryState.CHANGED,
     lib.TB_STAT_CHANGED: EntryState.CHANGED,
     lib.TB_STAT_TYPE_CHANGED: EntryState.CHANGED,

@@ -7,6 +7,8 @@ the record. A failure anywhere deletes the refs made so far and leaves nothing b
 
 from __future__ import annotations
 
+import hashlib
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from turnback.errors import Conflict, Failed, InvalidParams, TimedOut, TurnbackE
 from turnback.gitstore import objects, refs, snapshot
 from turnback.limits import CaptureLimits
 from turnback.operations.results import Taken
-from turnback.records.events import CheckpointRow, Record, RepoRow
+from turnback.records.events import CheckpointRow, Record, RepoRow, RulesRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 _NEVER_REUSED = frozenset({"pre_rollback", "rollback", "fork"})
 
 _LABEL = 200  # characters: a label is a line in a list
+
+# That others can't write a file is nothing to remember: under a umask of 002 it would be every file of most repositories.
+_OTHERS_WRITE = 0o022
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +82,45 @@ def store(context: Context, agent: AgentState, bounds: CaptureLimits) -> list[Ca
             f"agent {agent.id} has no git repository in its scope, so there is nowhere to keep checkpoints; "
             "run git init in the folder and add the agent again",
         )
-    usual = context.usual_permissions()
-    found = []
+    found: list[Captured] = []
     for tree in sorted(agent.trees, key=lambda row: row["repo"]):
         try:
             repository = context.repository(tree)
+            _must_have_own_refs(repository, found)
             with context.scratch() as scratch:
-                taken = snapshot.take(repository, bounds, usual=usual, scratch=scratch, keep=context.pool.put)
-        except (Failed, TimedOut) as error:
+                taken = snapshot.take(
+                    repository,
+                    bounds,
+                    usual=context.usual_permissions() & ~_OTHERS_WRITE,
+                    scratch=scratch,
+                    keep=context.pool.put,
+                )
+        except OSError as error:
+            raise _io_failure(error, repo=tree["repo"]) from error
+        except (Failed, TimedOut, Unsupported) as error:
             error.data.setdefault("repo", tree["repo"])
             raise
         found.append(Captured(tree, repository, taken))
     return found
+
+
+def _must_have_own_refs(repository: Repository, others: Sequence[Captured]) -> None:
+    """Two worktrees of one repository share their refs, and a checkpoint has one ref in each repository (5.1)."""
+    for other in others:
+        if other.repository.common_dir == repository.common_dir:
+            raise Failed(
+                "checkpoint_git",
+                f"{other.repository.path} and {repository.path} are worktrees of one repository and share its refs; "
+                "give each to an agent of its own",
+                reason="two trees share their refs",
+            )
+
+
+def _io_failure(error: OSError, repo: str | None = None) -> Failed:
+    """A full disk or a folder that can't be written to is a failed capture, which never stops a turn."""
+    where = "" if error.filename is None else f" ({paths.text(os.fsencode(error.filename))})"
+    said = f"{error.strerror or error}{where}"
+    return Failed("checkpoint_git", f"the checkpoint can't be stored: {said}", reason=said, repo=repo)
 
 
 def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> Taken:
@@ -120,7 +152,7 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
             return publish(context, agent, captured, moment)
     except TurnbackError as error:
         if not (isinstance(error, Conflict) or error.code == "unsupported.checkpoint_no_repo"):
-            _log_failure(context, agent_id, moment, _as_capture_error(error))
+            _log_failure(context, agent_id, moment, error)
         raise
 
 
@@ -186,6 +218,11 @@ def _publish_new(
     number = agent.next_checkpoint
     at = context.clock.now()
     while True:
+        # Looked for first, so that a log which was lost with a thousand refs doesn't cost a thousand commits.
+        while not all(
+            refs.is_free(one.repository, refs.checkpoint_ref(agent.id, number)) for one in captured
+        ):
+            number += 1
         checkpoint = ids.checkpoint_id(number)
         rows = [_repo_row(context, agent, one, checkpoint, moment, latest, at) for one in captured]
         name = refs.checkpoint_ref(agent.id, number)
@@ -262,13 +299,21 @@ def _repo_row(
         row["modes"] = [
             {"path": paths.item(path), "mode": mode} for path, mode in sorted(taken.modes.items())
         ]
-    rules: Any = {"ignore_case": taken.rules.ignore_case}
-    for member in ("info_exclude", "excludes_file"):
-        text = getattr(taken.rules, member)
+    for text in (taken.rules.info_exclude, taken.rules.excludes_file):
         if text is not None:
-            rules[member] = context.pool.put(text)
-    row["rules"] = rules
+            context.pool.put(text)
+    row["rules"] = _rules(taken)
     return row
+
+
+def _rules(taken: Snapshot) -> RulesRow:
+    """The ignore rules that no tree holds, each text by its digest in the pool."""
+    found: RulesRow = {"ignore_case": taken.rules.ignore_case}
+    if taken.rules.info_exclude is not None:
+        found["info_exclude"] = hashlib.sha256(taken.rules.info_exclude).hexdigest()
+    if taken.rules.excludes_file is not None:
+        found["excludes_file"] = hashlib.sha256(taken.rules.excludes_file).hexdigest()
+    return found
 
 
 def message(agent: str, checkpoint: str, moment: Moment) -> str:
@@ -323,8 +368,13 @@ def _same(context: Context, latest: CheckpointRow, captured: Sequence[Captured])
 
 
 def _same_state(before: RepoRow, taken: Snapshot) -> bool:
-    """The same tree, HEAD (commit and branch, A-08), raw bytes and left-out paths."""
+    """The same tree and HEAD (commit and branch, A-08), and the same of everything else that a rollback to it would go by.
+
+    That is: raw bytes, left-out paths (what was too big then and isn't now must not look new), narrow permissions (a secret must
+    not come back wider than it was) and the ignore rules outside the tree.
+    """
     raw = [(paths.from_json(row["path"]), row["sha256"]) for row in before.get("raw", [])]
+    modes = {paths.from_json(row["path"]): row["mode"] for row in before.get("modes", [])}
     return (
         before["tree"] == taken.tree
         and before["head"] == taken.head.commit
@@ -332,6 +382,8 @@ def _same_state(before: RepoRow, taken: Snapshot) -> bool:
         and raw == [(item.path, item.sha256) for item in taken.raw]
         and [(paths.from_json(item), item["reason"]) for item in before["skipped"]]
         == [(item.path, item.reason) for item in taken.skipped]
+        and modes == taken.modes
+        and before.get("rules") == _rules(taken)
     )
 
 
@@ -340,13 +392,6 @@ def _held(agent: AgentState, latest: CheckpointRow | None, one: Captured, before
         return False
     name = refs.checkpoint_ref(agent.id, ids.number_of(latest["checkpoint"]))
     return refs.resolve(one.repository, name) == before["commit"]
-
-
-def _as_capture_error(error: TurnbackError) -> TurnbackError:
-    """A lock that wasn't given in time is a capture that ran out of time."""
-    if error.code == "timeout.lock":
-        return TimedOut("checkpoint", error.message)
-    return error
 
 
 def _log_failure(context: Context, agent: str, moment: Moment, error: TurnbackError) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from turnback.operations.context import Context
-    from turnback.records.events import TreeRow
+    from turnback.records.events import PathItem, TreeRow
     from turnback.records.state import AgentState, State
 
 ORIGINS = ("user", "harness")
@@ -80,28 +80,39 @@ def running(context: Context, agent_id: str) -> TurnResult | None:
 
 
 def edited(
-    context: Context, agent_id: str, turn: str, given: Sequence[str | bytes | os.PathLike[str]], repo: str
+    context: Context,
+    agent_id: str,
+    turn: str,
+    given: Sequence[str | bytes | os.PathLike[str]],
+    repo: str | None,
 ) -> None:
     """Note that a tool call of a running turn named these paths (relative to the tree, or absolute inside it).
 
+    Args:
+        context: the workspace.
+        agent_id: whose turn.
+        turn: the running turn.
+        given: the paths.
+        repo: the repository that they are in; None for the only one, or the one that an absolute path lies in.
+
     Raises:
-        InvalidParams: ``invalid_params.path``: a path lies outside the tree; nothing is noted then.
+        InvalidParams: ``invalid_params.path``: a path lies outside the tree; nothing is noted then. ``invalid_params.repo``: there are
+            several repositories, and nothing says which.
         NotFound: ``not_found.repo``, ``not_found.turn``.
     """
     agent = context.state().agent(agent_id)
-    tree = tree_of(agent, repo)
-    found = [_inside(tree, path) for path in given]
+    found: dict[str, list[PathItem]] = {}
+    for path in given:
+        tree, inside = _placed(agent, repo, path)
+        found.setdefault(tree["repo"], []).append(paths.item(inside))
 
     def noted(state: State) -> Sequence[Record]:
-        running = state.agent(agent_id).running_turn
-        if running != turn:
+        if state.agent(agent_id).running_turn != turn:
             raise NotFound("turn", f"{turn} of {agent_id} is not running; edits belong to a running turn")
-        items = [paths.item(path) for path in found]
-        return (
-            [Record("turn.edited", {"agent": agent_id, "turn": turn, "repo": tree["repo"], "paths": items})]
-            if items
-            else []
-        )
+        return [
+            Record("turn.edited", {"agent": agent_id, "turn": turn, "repo": name, "paths": items})
+            for name, items in found.items()
+        ]
 
     if found:
         context.log.build(noted)
@@ -227,14 +238,40 @@ def _must_be_idle(state: State, agent: AgentState) -> None:
         raise Conflict("handed_over", f"agent {agent.id} is handed over to a person; take it back first")
 
 
-def _inside(tree: TreeRow, given: str | bytes | os.PathLike[str]) -> bytes:
-    """A tool's path as one relative to the tree. Links are not followed: the path itself is what was named (A-26, X-26)."""
+def _placed(
+    agent: AgentState, repo: str | None, given: str | bytes | os.PathLike[str]
+) -> tuple[TreeRow, bytes]:
+    """The tree that a tool's path is in, and the path relative to it."""
+    path = _bytes(given)
+    if repo is not None:
+        return (tree := tree_of(agent, repo)), _inside(tree, path)
+    if len(agent.trees) == 1:
+        return agent.trees[0], _inside(agent.trees[0], path)
+    if os.path.isabs(path):
+        for tree in sorted(
+            agent.trees, key=lambda row: -len(row["path"])
+        ):  # a repository in another one first
+            with suppress(InvalidParams):
+                return tree, _inside(tree, path)
+        raise InvalidParams("path", f"{paths.text(path)!r} lies in no repository of {agent.id}")
+    for tree in agent.trees:
+        if tree["repo"] == ".":
+            return tree, _inside(tree, path)
+    known = ", ".join(tree["repo"] for tree in agent.trees) or "none"
+    raise InvalidParams("repo", f"{agent.id} has several repositories or none ({known}); say which one")
+
+
+def _bytes(given: str | bytes | os.PathLike[str]) -> bytes:
     try:
-        path = os.fsencode(given)
+        return os.fsencode(given)
     except UnicodeEncodeError as error:
         raise InvalidParams("path", f"{given!r} can't be the name of a file") from error
+
+
+def _inside(tree: TreeRow, path: bytes) -> bytes:
+    """A tool's path as one relative to the tree. Links are not followed: the path itself is what was named (A-26, X-26)."""
     if os.path.isabs(path) and b"\0" not in path:
-        root = os.fsencode(tree["path"])
+        root = os.fsencode(tree["path"]).rstrip(b"/")
         normal = os.path.normpath(path)
         if not normal.startswith(root + b"/"):
             # The folder may have been named through a link above the tree: compare real folders, keep the last name as it is.

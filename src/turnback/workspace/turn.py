@@ -41,11 +41,16 @@ class Turn:
         self.capture_failed: CaptureFailure | None = began.capture_failed
         self.ended: TurnResult | None = None
 
-    def edited(self, *paths: str | bytes | os.PathLike[str], repo: str = ".") -> None:
+    def edited(self, *paths: str | bytes | os.PathLike[str], repo: str | None = None) -> None:
         """Note that a tool call named these paths: relative to the repository's tree, or absolute inside it.
 
+        Args:
+            paths: the paths.
+            repo: the repository; None for the agent's only one, or the one that an absolute path lies in.
+
         Raises:
-            InvalidParams: ``invalid_params.path``: a path lies outside the tree; nothing is noted then.
+            InvalidParams: ``invalid_params.path``: a path lies outside the tree; nothing is noted then. ``invalid_params.repo``: it takes
+                a repository to know which file is meant.
             NotFound: ``not_found.repo``, ``not_found.turn`` when the turn has ended.
         """
         turns.edited(self._context, self.agent, self.id, paths, repo)
