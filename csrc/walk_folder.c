@@ -12,18 +12,10 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "index_children.h"
 #include "stat_data.h"
 
 #include "banned.h"
-
-/* What the index has under one name of a folder: a file's entries (several in a conflict), or everything in a folder. */
-typedef struct child {
-    const char *name;
-    size_t len;
-    bool folder;
-    uint32_t start;
-    uint32_t end;
-} child;
 
 static int check_stop(tb_walk_worker *worker)
 {
@@ -87,6 +79,50 @@ static bool folder_ignored(tb_walk_worker *worker, tb_walk_folder *folder)
     return known == TB_FOLDER_IGNORED;
 }
 
+/* ---- what the index has in a folder ---- */
+
+/* core.ignoreCase: git takes a name for tracked when the index has it in any case (ASCII letters, as git folds them). */
+static bool folds(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    if (a_len != b_len)
+        return false;
+    for (size_t i = 0; i < a_len; i++) {
+        unsigned char one = (unsigned char)a[i];
+        unsigned char two = (unsigned char)b[i];
+        if (one != two && ((one | 32) != (two | 32) || (one | 32) < 'a' || (one | 32) > 'z'))
+            return false;
+    }
+    return true;
+}
+
+/* What the index has under a name in any case, of the same kind. */
+static bool find_folded(tb_index_child *out, const tb_walk_worker *worker, const tb_walk_folder *folder, const tb_name *name)
+{
+    const tb_index *index = worker->shared->index;
+    size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
+    if (!(worker->stack.flags & TB_IGNORE_CASEFOLD))
+        return false;
+    for (uint32_t i = folder->start; i < folder->end;) {
+        *out = tb_index_next_child(index, i, folder->end, prefix);
+        if (out->folder == (name->type == TB_NAME_FOLDER) && folds(out->name, out->len, name->bytes, name->len))
+            return true;
+        i = out->end;
+    }
+    return false;
+}
+
+static bool listed_folded(const tb_walk_worker *worker, const tb_index_child *found)
+{
+    if (!(worker->stack.flags & TB_IGNORE_CASEFOLD))
+        return false;
+    for (size_t i = 0; i < worker->listing.count; i++) {
+        const tb_name *name = &worker->listing.names[i];
+        if ((name->type == TB_NAME_FOLDER) == found->folder && folds(found->name, found->len, name->bytes, name->len))
+            return true;
+    }
+    return false;
+}
+
 /* ---- names that the index doesn't have ---- */
 
 static int join(tb_walk_worker *worker, const tb_walk_folder *folder, const tb_name *name, size_t *len)
@@ -98,7 +134,8 @@ static int join(tb_walk_worker *worker, const tb_walk_folder *folder, const tb_n
         memcpy(worker->path, folder->path, folder->path_len);
         worker->path[folder->path_len] = '/';
     }
-    memcpy(worker->path + at, name->bytes, name->len + 1);
+    memcpy(worker->path + at, name->bytes, name->len);
+    worker->path[at + name->len] = '\0';
     *len = at + name->len;
     return 0;
 }
@@ -126,13 +163,17 @@ static bool is_gitlink(const tb_walk_worker *worker, const char *path, size_t le
     return position >= 0 && (index->entries[position].mode & 0170000) == 0160000;
 }
 
-static int new_folder(tb_walk_worker *worker, const tb_walk_folder *folder, size_t len)
+static int new_folder(tb_walk_worker *worker, const tb_walk_folder *folder, size_t len, const tb_index_child *same)
 {
     char *kept = tb_arena_array(worker->arena, len + 1, 1);
     if (!kept)
         return tb_walk_no_memory(worker);
-    memcpy(kept, worker->path, len + 1);
-    return tb_walk_later(worker, folder, kept, len, 0, 0);
+    memcpy(kept, worker->path, len);
+    kept[len] = '\0';
+    int code = tb_walk_later(worker, folder, kept, len, same ? same->start : 0, same ? same->end : 0);
+    if (!code && same)
+        worker->found[worker->found_count - 1]->part = TB_FOLDER_UNTRACKED;
+    return code;
 }
 
 static int look_new(tb_walk_worker *worker, tb_walk_folder *folder, int fd, const tb_name *name)
@@ -140,7 +181,11 @@ static int look_new(tb_walk_worker *worker, tb_walk_folder *folder, int fd, cons
     size_t len;
     struct stat st;
     tb_stat_value value;
-    if (is_git(worker, name) || is_hidden(worker, name))
+    tb_index_child same;
+    if (folder->part == TB_FOLDER_TRACKED || is_git(worker, name) || is_hidden(worker, name))
+        return 0;
+    bool folded = find_folded(&same, worker, folder, name);
+    if (folded && !same.folder)
         return 0;
     int code = join(worker, folder, name, &len);
     if (!code)
@@ -148,13 +193,15 @@ static int look_new(tb_walk_worker *worker, tb_walk_folder *folder, int fd, cons
     if (code)
         return code;
     bool is_folder = name->type == TB_NAME_FOLDER;
+    if (folded)
+        return new_folder(worker, folder, len, &same);
     if (is_folder && is_gitlink(worker, worker->path, len))
         return 0; /* found as the index's own */
     if (folder_ignored(worker, folder) ||
         tb_ignore_match(&worker->stack, worker->path, len, is_folder, NULL) == TB_IGNORE_IGNORED)
         return 0;
     if (is_folder)
-        return new_folder(worker, folder, len);
+        return new_folder(worker, folder, len, NULL);
     worker->stats++;
     if (fstatat(fd, name->bytes, &st, AT_SYMLINK_NOFOLLOW)) {
         if (errno == ENOENT)
@@ -164,7 +211,7 @@ static int look_new(tb_walk_worker *worker, tb_walk_folder *folder, int fd, cons
         return tb_walk_report_path(worker, TB_STAT_UNREADABLE, worker->path, len, &value);
     }
     if (S_ISDIR(st.st_mode))
-        return new_folder(worker, folder, len);
+        return new_folder(worker, folder, len, NULL);
     tb_stat_take(&value, &st);
     bool ordinary = S_ISREG(st.st_mode) || S_ISLNK(st.st_mode);
     return tb_walk_report_path(worker, ordinary ? TB_WALK_UNTRACKED : TB_WALK_SPECIAL, worker->path, len, &value);
@@ -178,7 +225,7 @@ static bool is_skipped(const tb_index_entry *entry)
 }
 
 /* A tracked file, looked at whether it was listed or not: when it wasn't, a folder may have its name, or it just came. */
-static int look_tracked(tb_walk_worker *worker, int fd, const child *found, bool listed)
+static int look_tracked(tb_walk_worker *worker, int fd, const tb_index_child *found, bool listed)
 {
     const tb_walk_shared *shared = worker->shared;
     const tb_index_entry *entry = &shared->index->entries[found->start];
@@ -226,65 +273,30 @@ static int all_gone(tb_walk_worker *worker, uint32_t start, uint32_t end)
     return code;
 }
 
-static bool beneath(const tb_index *index, uint32_t i, const char *prefix, size_t len)
-{
-    const tb_index_entry *entry = &index->entries[i];
-    return entry->name_len >= len && !memcmp(index->names + entry->name_off, prefix, len);
-}
-
-/* The end of the entries that begin with the first `len` bytes of entry `start`: a gallop, then a search in between. */
-static uint32_t end_of(const tb_index *index, uint32_t start, uint32_t end, size_t len)
-{
-    const char *prefix = index->names + index->entries[start].name_off;
-    uint32_t inside = start;
-    uint32_t step = 1;
-    while (step < end - inside && beneath(index, inside + step, prefix, len)) {
-        inside += step;
-        step *= 2;
-    }
-    uint32_t outside = step < end - inside ? inside + step : end;
-    while (outside - inside > 1) {
-        uint32_t middle = inside + (outside - inside) / 2;
-        if (beneath(index, middle, prefix, len))
-            inside = middle;
-        else
-            outside = middle;
-    }
-    return outside;
-}
-
-static child next_child(const tb_index *index, uint32_t start, uint32_t end, size_t prefix)
-{
-    const tb_index_entry *entry = &index->entries[start];
-    child found = {.name = index->names + entry->name_off + prefix, .start = start};
-    size_t left = entry->name_len - prefix;
-    const char *slash = memchr(found.name, '/', left);
-    found.folder = slash != NULL;
-    found.len = slash ? (size_t)(slash - found.name) : left;
-    if (slash) {
-        found.end = end_of(index, start, end, prefix + found.len + 1);
-    } else {
-        found.end = start + 1;
-        while (found.end < end && index->entries[found.end].name_len == entry->name_len &&
-               !memcmp(index->names + index->entries[found.end].name_off, index->names + entry->name_off,
-                       entry->name_len))
-            found.end++;
-    }
-    return found;
-}
-
-static int look_child(tb_walk_worker *worker, const tb_walk_folder *folder, int fd, const child *found, bool listed)
+static int look_child(tb_walk_worker *worker, const tb_walk_folder *folder, int fd, const tb_index_child *found, bool listed,
+                      bool folded)
 {
     const tb_index *index = worker->shared->index;
+    if (folder->part == TB_FOLDER_UNTRACKED) {
+        const tb_name name = {.bytes = found->name, .len = (uint32_t)found->len, .type = TB_NAME_FOLDER};
+        size_t len;
+        if (!found->folder || !listed)
+            return 0;
+        int joined = join(worker, folder, &name, &len);
+        return joined ? joined : new_folder(worker, folder, len, found);
+    }
     if (!found->folder)
-        return look_tracked(worker, fd, found, listed);
+        return look_tracked(worker, fd, found, listed || folded);
     if ((index->entries[found->start].mode & 0170000) == 0040000 && found->end - found->start == 1)
         return tb_walk_report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL); /* a whole folder of a sparse index */
-    if (!listed)
+    if (!listed && !folded)
         return all_gone(worker, found->start, found->end);
     size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
     const char *path = index->names + index->entries[found->start].name_off;
-    return tb_walk_later(worker, folder, path, prefix + found->len, found->start, found->end);
+    int code = tb_walk_later(worker, folder, path, prefix + found->len, found->start, found->end);
+    if (!code && (!listed || folder->part == TB_FOLDER_TRACKED))
+        worker->found[worker->found_count - 1]->part = TB_FOLDER_TRACKED;
+    return code;
 }
 
 /* ---- one folder ---- */
@@ -302,7 +314,7 @@ static int look_inside(tb_walk_worker *worker, tb_walk_folder *folder, int fd)
             code = look_new(worker, folder, fd, &listing->names[at++]);
             continue;
         }
-        child found = next_child(index, i, folder->end, prefix);
+        tb_index_child found = tb_index_next_child(index, i, folder->end, prefix);
         int order = -1;
         while (at < listing->count && !code) {
             const tb_name *name = &listing->names[at];
@@ -319,7 +331,7 @@ static int look_inside(tb_walk_worker *worker, tb_walk_folder *folder, int fd)
         bool listed = order == 0;
         if (listed)
             at++;
-        code = look_child(worker, folder, fd, &found, listed);
+        code = look_child(worker, folder, fd, &found, listed, !listed && listed_folded(worker, &found));
         i = found.end;
     }
     return code;
@@ -334,9 +346,9 @@ static int look_unlisted(tb_walk_worker *worker, tb_walk_folder *folder, int os_
     size_t prefix = folder->path_len ? folder->path_len + 1 : 0;
     int fd = tb_folder_open(&worker->opener, shared->root_fd, folder->path, folder->path_len);
     for (uint32_t i = folder->start; i < folder->end && !code;) {
-        child found = next_child(shared->index, i, folder->end, prefix);
+        tb_index_child found = tb_index_next_child(shared->index, i, folder->end, prefix);
         if (found.folder)
-            code = look_child(worker, folder, fd, &found, true);
+            code = look_child(worker, folder, fd, &found, true, false);
         else if (fd >= 0)
             code = look_tracked(worker, fd, &found, true);
         else

@@ -12,6 +12,10 @@
 #include "listing.h"
 #include "walk.h"
 
+/* Which half of a folder is looked at. Where case is ignored, a folder may be listed under another spelling than the index has it: what is
+ * tracked is then looked for under the index's, what is untracked under the listed one. */
+enum tb_folder_part { TB_FOLDER_WHOLE, TB_FOLDER_TRACKED, TB_FOLDER_UNTRACKED };
+
 enum tb_folder_ignored { TB_FOLDER_UNKNOWN, TB_FOLDER_KEPT, TB_FOLDER_IGNORED };
 
 /* One folder to look at. Lives until the walk ends: its children ask it for the rules above them. */
@@ -23,6 +27,7 @@ typedef struct tb_walk_folder {
     atomic_int ignored;         /* enum tb_folder_ignored; threads that find it unknown find the same answer */
     uint32_t start;             /* its entries in the index */
     uint32_t end;
+    enum tb_folder_part part;
     bool plain; /* a ".git" in it makes no boundary: something in it is tracked, or the caller says so */
 } tb_walk_folder;
 

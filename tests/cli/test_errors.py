@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.command import PROGRAM, Command
-from support.git_repo import GitRepo
 from turnback import TurnbackError
 from turnback.cli import main, session
 from turnback.cli.env import Environment
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cli.conftest import Story
+    from support.git_repo import GitRepo
 
 
 def test_usage_errors_name_the_option(command: Command) -> None:
@@ -228,6 +228,24 @@ def test_a_vanished_folder_is_said(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["code"] == "invalid_params.workspace"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is always full")
+def test_output_that_cannot_be_written_is_said(command: Command, turns: Story) -> None:
+    """On a full disk, with a sentence and without a traceback; without an output at all there is nothing to say."""
+    for words in (["log"], ["log", "--json"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [*PROGRAM, *words], cwd=command.folder, stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        assert done.returncode == 1
+        assert (
+            done.stderr
+            == b"turnback: the output can't be written: No space left on device [failed.internal]\n"
+        )
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *PROGRAM, "log"]
+    done = subprocess.run(closed, cwd=command.folder, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_what_nobody_foresaw_is_an_error_and_no_traceback(

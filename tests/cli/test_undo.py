@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
+from turnback.cli.cmd_rollback import undisturbed
 
 if TYPE_CHECKING:
     from cli.conftest import Story
@@ -76,6 +80,28 @@ def test_a_person_can_leave_at_either_question(command: Command, edited: Story) 
         terminal.answer(DO, "n")
         terminal.end(code=5)
     assert before.changes(edited.repo.snapshot_everything()) == []
+
+
+def test_an_interrupt_at_the_question_ends_it_quietly(command: Command, turns: Story) -> None:
+    """With 130; nothing has changed."""
+    before = turns.repo.snapshot_everything()
+    with command.at_terminal("undo") as terminal:
+        terminal.until(DO)
+        terminal.interrupt()
+        assert terminal.end(code=130).strip() == ""
+    assert before.changes(turns.repo.snapshot_everything()) == []
+
+
+def test_nothing_disturbs_the_writing() -> None:
+    """An interrupt and a closing terminal are ignored, by the programs started meanwhile too; afterwards they count again."""
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGHUP)]
+    with undisturbed():
+        for one in (signal.SIGINT, signal.SIGHUP):
+            signal.raise_signal(one)
+        script = "kill -INT $$; kill -HUP $$; echo alive"
+        done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
+        assert done.stdout == b"alive\n"
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGHUP)] == handlers
 
 
 @pytest.mark.contract("V-473")

@@ -173,6 +173,25 @@ def test_random_trees_look_the_same_to_git_and_to_the_walk(tmp_path: Path, seed:
     compare(repo, threads=1 + seed % 2)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_random_trees_look_the_same_where_case_is_ignored(tmp_path: Path, seed: int) -> None:
+    """With core.ignoreCase a name that the index has in another case is no untracked one, as in git."""
+    rnd = random.Random(seed)
+    repo = GitRepo.init(tmp_path / "repo")
+    repo.git("config", "core.ignoreCase", "true")
+    for name in rnd.sample(["a", "b/c", "x.O", "Sub/f", "Sub/deep/f", "log", "b/d/e"], 4):
+        repo.write(name, "one\n")
+    repo.git("add", "-A")
+    for name in rnd.sample(["a", "A", "B", "b/c", "b/C", "X.o", "sub/f", "SUB/g", "SUB/deep/h", "Log"], 5):
+        if os.path.isfile(os.path.join(repo.path, name)):
+            repo.delete(name)
+        elif not os.path.lexists(os.path.join(repo.path, name)):
+            repo.write(name, "two\n")
+    repo.write(".gitignore", rnd.choice(["*.o\n", "LOG\n", "sub/\n"]))
+    walk, _ = look(repo, ignore_case=True)
+    assert untracked(walk) == others(repo)
+
+
 @pytest.mark.explore
 @pytest.mark.parametrize("seed", range(1000, 3000))
 def test_many_more_random_trees(tmp_path: Path, seed: int) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import binary, digests, grow, ignored, prose
 
+from support.project import binary, digests, grow, ignored, prose
 from turnback import Agent, Workspace
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def test_git_reads_the_checkpoints(project: GitRepo, workspace: Workspace) -> No
 
 @pytest.fixture
 def worktree(project: GitRepo, tmp_path: Path) -> GitRepo:
-    project.git("worktree", "add", "-q", "-b", "agent", tmp_path / "worktree")
+    project.git("worktree", "add", "-q", "-b", "agent", str(tmp_path / "worktree"))
     return type(project)(tmp_path / "worktree")
 
 

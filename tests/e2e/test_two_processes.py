@@ -9,11 +9,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.children import Child
 from support.driver import Driver
 from support.git_repo import GitRepo
 from support.replay import Log, differing
-
 from turnback import Workspace
 from turnback.disk.lock import FileLock
 
@@ -212,7 +212,7 @@ def test_eight_threads_in_four_repositories(tmp_path: Path) -> None:
         try:
             for _ in range(12):
                 driver.once()
-        except BaseException as failure:  # told by the main thread
+        except BaseException as failure:  # noqa: BLE001 - told by the main thread
             failures.append(failure)
 
     threads = [threading.Thread(target=work, args=[driver]) for driver in drivers]

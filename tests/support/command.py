@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -143,6 +144,10 @@ class AtTerminal:
     def type(self, line: str) -> None:
         """Type a line."""
         os.write(self._main, line.encode() + b"\n")
+
+    def interrupt(self) -> None:
+        """Do what Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
 
     def end(self, code: int = 0) -> str:
         """Read to the end; the exit code must be ``code``. Gives what came since the last prompt."""

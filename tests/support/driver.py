@@ -5,6 +5,7 @@ Used by tests that let several of these loose on one repository, in processes or
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -140,10 +141,8 @@ class Driver:
             os.unlink(draft)
 
     def _delete(self, name: str) -> None:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self.root, name))
-        except FileNotFoundError:
-            pass
 
     def _commit(self) -> None:
         for words in (["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "work"]):

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 AREAS = ("accounts", "billing", "catalog", "delivery", "events", "forum", "gallery", "helpdesk")
 KINDS = ("models", "views", "forms", "services", "tasks", "schemas")
-WORDS = (
-    "request response session token invoice customer order total render template context handler route cache index "
-    "query result column value update remove create select commit branch folder record event signal worker queue"
-).split()
+WORDS = [
+    "request", "response", "session", "token", "invoice", "customer", "order", "total",
+    "render", "template", "context", "handler", "route", "cache", "index", "query",
+    "result", "column", "value", "update", "remove", "create", "select", "commit",
+    "branch", "folder", "record", "event", "signal", "worker", "queue",
+]  # fmt: skip
 
 
 class FileFacts(NamedTuple):

@@ -168,12 +168,13 @@ class Log:
                 started[row["agent"]] = row
             elif row["ok"]:
                 expected = {part["repo"]: part["tree"] for part in row["expected"]}
-                here = [tree for repo, tree in expected.items() if (row["agent"], repo) in repos]
-                found[taken[row["agent"], row["after"]]] = {
-                    "from": started[row["agent"]]["seq"],
-                    "to": row["seq"],
-                    "expected": here[0] if here else None,
-                }
+                for repo, tree in expected.items():
+                    if (row["agent"], repo) in repos:
+                        found[taken[row["agent"], row["after"]]] = {
+                            "from": started[row["agent"]]["seq"],
+                            "to": row["seq"],
+                            "expected": tree,
+                        }
         return found
 
 

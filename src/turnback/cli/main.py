@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from turnback import __version__
 from turnback.cli import (
@@ -97,7 +97,7 @@ def execute(arguments: Sequence[str], environment: Environment, terminal: Termin
         code = args.run(args, session)
     except TurnbackError as error:
         return _tell(error, terminal, as_json=as_json)
-    except (KeyboardInterrupt, BrokenPipeError):
+    except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever it is, a person gets a sentence
         if environment.debug:
@@ -133,41 +133,42 @@ def run() -> None:
 
 def _guarded(arguments: Sequence[str]) -> int:
     try:
-        return _in_process(arguments)
-    except SystemExit as end:  # argparse after --help and --version
-        return _flushed(end.code if isinstance(end.code, int) else 0)
+        code = _in_process(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return _silenced(_INTERRUPTED)
     except BrokenPipeError:
         return _silenced(_NO_READER)
+    except OSError as error:  # a full disk under the output: only the error stream is left
+        _silenced(1, sys.stdout)
+        if sys.stderr is not None:
+            sys.stderr.write(f"turnback: the output can't be written: {error.strerror} [failed.internal]\n")
+        return 1
+    return code
 
 
 def _in_process(arguments: Sequence[str]) -> int:
     try:
         environment = env.read()
     except InvalidParams as error:
-        terminal = Terminal.of_process()
-        return _flushed(_tell(error, terminal, as_json=options.normal(arguments)[1]))
+        return _tell(error, Terminal.of_process(), as_json=options.normal(arguments)[1])
     terminal = Terminal.of_process(
         tty=environment.tty, interactive=environment.interactive, color=environment.color
     )
     if not arguments:
         terminal.warn(parser().format_help().rstrip("\n"))
         return 2
-    return _flushed(execute(arguments, environment, terminal))
+    try:
+        return execute(arguments, environment, terminal)
+    except SystemExit as end:  # argparse after --help and --version
+        return end.code if isinstance(end.code, int) else 0
 
 
-def _flushed(code: int) -> int:
-    sys.stdout.flush()
-    return code
-
-
-def _silenced(code: int) -> int:
+def _silenced(code: int, *streams: TextIO | None) -> int:
     """Point the output at nothing, so that the interpreter's last flush finds no closed pipe to complain about."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
+    for stream in streams or (sys.stdout, sys.stderr):
+        if stream is not None:
             os.dup2(nowhere, stream.fileno())
-        except (OSError, ValueError):
-            continue
     return code

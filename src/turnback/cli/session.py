@@ -134,7 +134,7 @@ def _nobody(session: Session, *, archived: bool) -> str:
     if archived:
         return "every agent here is archived; name one with --agent, or list them with: turnback agent list"
     how = session.command("agent", "add", "main", "--repo=.")
-    return f"there is no agent in {session.workspace.folder} yet; add one with: {how}"
+    return f"there is no agent in {visible(session.workspace.folder)} yet; add one with: {how}"
 
 
 def dumps(value: dict[str, Any]) -> bytes:
