@@ -111,3 +111,16 @@ int64_t tb_index_tree_find(const tb_index *index, const uint8_t *folder, size_t 
     }
     return node;
 }
+
+int64_t tb_index_next_skipped(const tb_index *index, uint32_t from, const uint8_t *name, size_t name_len)
+{
+    for (uint32_t i = from; i < index->count; i++) {
+        const tb_index_entry *entry = &index->entries[i];
+        const char *path = index->names + entry->name_off;
+        size_t before = entry->name_len - name_len;
+        if (entry->flags & TB_ENTRY_SKIP_WORKTREE && entry->name_len >= name_len &&
+            !memcmp(path + before, name, name_len) && (!before || path[before - 1] == '/'))
+            return i;
+    }
+    return -1;
+}

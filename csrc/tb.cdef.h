@@ -91,6 +91,7 @@ int tb_index_parse(tb_index **out, const uint8_t *data, size_t len, const uint8_
 void tb_index_free(tb_index *index);
 int64_t tb_index_find(const tb_index *index, const uint8_t *name, size_t name_len, uint32_t stage);
 void tb_index_prefix(uint32_t *start, uint32_t *end, const tb_index *index, const uint8_t *folder, size_t folder_len);
+int64_t tb_index_next_skipped(const tb_index *index, uint32_t from, const uint8_t *name, size_t name_len);
 int64_t tb_index_tree_find(const tb_index *index, const uint8_t *folder, size_t folder_len);
 
 /* ---- the index against the files (index_stat.h) ---- */
@@ -170,14 +171,18 @@ enum tb_walk_kind {
 };
 
 enum tb_walk_flags {
-    TB_WALK_OLD_STARSTAR = 1,    /* ignore.h: agree with a git before 2.51.2 */
-    TB_WALK_PRESENT_COUNTS = 2   /* a skip-worktree file that is there is looked at like any other (sparse checkout since git 2.37) */
+    TB_WALK_OLD_STARSTAR = 1 /* ignore.h: agree with a git before 2.51.2 */
 };
 
 typedef struct tb_walk_text {
     const char *bytes; /* NULL: there is no such file */
     size_t len;
 } tb_walk_text;
+
+typedef struct tb_walk_rules {
+    tb_walk_text folder; /* no '/' at the end; the root's is empty */
+    tb_walk_text text;
+} tb_walk_rules;
 
 typedef struct tb_walk_options {
     tb_stat_options stat;
@@ -187,6 +192,8 @@ typedef struct tb_walk_options {
     tb_walk_text info_exclude;  /* info/exclude */
     tb_walk_text hidden;        /* names that begin with this are not there */
     tb_walk_text start;         /* walk this folder only, as a plain one; empty: the whole tree */
+    const tb_walk_rules *rules; /* of .gitignore files that aren't checked out (skip-worktree), sorted by folder */
+    uint64_t rules_count;
 } tb_walk_options;
 
 typedef struct tb_walk_item {

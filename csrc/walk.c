@@ -274,6 +274,7 @@ int tb_walk(tb_walk_result **out, tb_walker *walker, const tb_index *index, int 
 {
     tb_ignore_list *excludes_file = NULL;
     tb_ignore_list *info_exclude = NULL;
+    tb_ignore_list **rules = NULL;
     int code = 0;
     *out = NULL;
     if (!walker || !index || !options || root_fd < 0)
@@ -289,6 +290,12 @@ int tb_walk(tb_walk_result **out, tb_walker *walker, const tb_index *index, int 
     code = parse_text(&excludes_file, &options->excludes_file, err);
     if (!code)
         code = parse_text(&info_exclude, &options->info_exclude, err);
+    if (!code && options->rules_count) {
+        rules = calloc(options->rules_count, sizeof *rules);
+        code = rules ? 0 : tb_fail_memory(err);
+    }
+    for (uint64_t i = 0; i < options->rules_count && !code; i++)
+        code = parse_text(&rules[i], &options->rules[i].text, err);
     if (code)
         goto out;
     tb_walk_shared shared = {.index = index,
@@ -296,6 +303,7 @@ int tb_walk(tb_walk_result **out, tb_walker *walker, const tb_index *index, int 
                              .files = walker->files,
                              .excludes_file = excludes_file,
                              .info_exclude = info_exclude,
+                             .rules = rules,
                              .root_fd = root_fd};
     code = walk_all(result, &shared, err);
     if (code)
@@ -305,6 +313,9 @@ int tb_walk(tb_walk_result **out, tb_walker *walker, const tb_index *index, int 
 out:
     tb_ignore_list_free(excludes_file);
     tb_ignore_list_free(info_exclude);
+    for (uint64_t i = 0; rules && i < options->rules_count; i++)
+        tb_ignore_list_free(rules[i]);
+    free(rules);
     tb_arena_free(arena);
     return code;
 }

@@ -225,13 +225,13 @@ static bool is_skipped(const tb_index_entry *entry)
 }
 
 /* A tracked file, looked at whether it was listed or not: when it wasn't, a folder may have its name, or it just came. */
-static int look_tracked(tb_walk_worker *worker, int fd, const tb_index_child *found, bool listed)
+static int look_tracked(tb_walk_worker *worker, int fd, const tb_index_child *found)
 {
     const tb_walk_shared *shared = worker->shared;
     const tb_index_entry *entry = &shared->index->entries[found->start];
     struct stat st;
     tb_stat_value value;
-    if (is_skipped(entry) && !(listed && shared->options->flags & TB_WALK_PRESENT_COUNTS))
+    if (is_skipped(entry))
         return tb_walk_report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL);
     worker->stats++;
     if (fstatat(fd, found->name, &st, AT_SYMLINK_NOFOLLOW)) {
@@ -286,7 +286,7 @@ static int look_child(tb_walk_worker *worker, const tb_walk_folder *folder, int 
         return joined ? joined : new_folder(worker, folder, len, found);
     }
     if (!found->folder)
-        return look_tracked(worker, fd, found, listed || folded);
+        return look_tracked(worker, fd, found);
     if ((index->entries[found->start].mode & 0170000) == 0040000 && found->end - found->start == 1)
         return tb_walk_report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL); /* a whole folder of a sparse index */
     if (!listed && !folded)
@@ -350,7 +350,7 @@ static int look_unlisted(tb_walk_worker *worker, tb_walk_folder *folder, int os_
         if (found.folder)
             code = look_child(worker, folder, fd, &found, true, false);
         else if (fd >= 0)
-            code = look_tracked(worker, fd, &found, true);
+            code = look_tracked(worker, fd, &found);
         else
             code = tb_walk_report(worker, TB_STAT_UNREADABLE, found.start, &value);
         i = found.end;
@@ -402,6 +402,28 @@ static int tell_attributes(tb_walk_worker *worker, const tb_walk_folder *folder,
     return code ? code : tb_walk_report_path(worker, TB_WALK_ATTRIBUTES, worker->path, len, &value);
 }
 
+/* A .gitignore that a sparse checkout leaves out still rules, from the index: the caller has handed it in. */
+static int not_checked_out(tb_walk_worker *worker, tb_walk_folder *folder)
+{
+    const tb_walk_options *options = worker->shared->options;
+    size_t from = 0;
+    size_t to = options->rules_count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        const tb_walk_text *found = &options->rules[middle].folder;
+        int order = tb_name_compare(folder->path, folder->path_len, 0, found->bytes, found->len, 0);
+        if (!order) {
+            folder->list = worker->shared->rules[middle];
+            return 0;
+        }
+        if (order < 0)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return 0;
+}
+
 int tb_walk_look(tb_walk_worker *worker, tb_walk_folder *folder)
 {
     int code = check_stop(worker);
@@ -425,7 +447,9 @@ int tb_walk_look(tb_walk_worker *worker, tb_walk_folder *folder)
     } else if (is_boundary(worker, folder)) {
         code = tb_walk_report_path(worker, TB_WALK_NESTED, folder->path, folder->path_len, NULL);
     } else {
-        if (named(&worker->listing, ".gitignore", 10))
+        if (!named(&worker->listing, ".gitignore", 10))
+            failed = not_checked_out(worker, folder);
+        else
             failed = tb_ignore_files_get(&folder->list, worker->shared->files, fd, &worker->file_counts);
         if (failed == ENOMEM)
             code = tb_walk_no_memory(worker);

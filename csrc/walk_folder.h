@@ -37,6 +37,7 @@ typedef struct tb_walk_shared {
     tb_ignore_files *files;
     const tb_ignore_list *excludes_file;
     const tb_ignore_list *info_exclude;
+    tb_ignore_list **rules; /* as options->rules */
     int root_fd;
 } tb_walk_shared;
 

@@ -48,7 +48,6 @@ class _Lib:
     TB_WALK_SKIP_FOLDER: int
     TB_WALK_ATTRIBUTES: int
     TB_WALK_OLD_STARSTAR: int
-    TB_WALK_PRESENT_COUNTS: int
 
     TB_INDEX_SPLIT: int
     TB_INDEX_SPARSE: int
@@ -71,6 +70,7 @@ class _Lib:
     def tb_index_prefix(
         self, start: _Data, end: _Data, index: _Data, folder: _Bytes, folder_len: int, /
     ) -> None: ...
+    def tb_index_next_skipped(self, index: _Data, from_: int, name: _Bytes, name_len: int, /) -> int: ...
     def tb_index_tree_find(self, index: _Data, folder: _Bytes, folder_len: int, /) -> int: ...
 
     TB_STAT_TRUST_CTIME: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.command import Command
+    from support.git_repo import GitRepo
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,6 +62,39 @@ def test_the_documentation_names_no_command_that_is_not_there() -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     told = {line[5:-1] for line in text.splitlines() if line.startswith("### `turnback")}
     assert told == {name for name, _ in LEAVES}
+
+
+@pytest.mark.contract("V-402")
+def test_every_command_has_a_json_form(command: Command, repo: GitRepo) -> None:
+    """One run of each with ``--json``: an object, or one an event, and nothing else."""
+    lines = {
+        "turnback agent add": ["a2", "--repo=."],
+        "turnback agent show": ["a2"],
+        "turnback agent list": [],
+        "turnback turn begin": ["--agent=a2", "--prompt=go"],
+        "turnback turn edited": ["--agent=a2", "--", "README.md"],
+        "turnback turn end": ["--agent=a2"],
+        "turnback agent checkpoint": ["--agent=a2"],
+        "turnback save": ["a label"],
+        "turnback agent checkpoints": ["--agent=a2"],
+        "turnback log": [],
+        "turnback agent checkpoint-diff": ["--agent=a2", "--from=k1"],
+        "turnback diff": ["k1"],
+        "turnback agent rollback": ["--agent=a2", "--checkpoint=k1", "--restore=files", "--dry-run"],
+        "turnback undo": ["k1"],
+        "turnback events": [],
+        "turnback agent archive": ["a2"],
+        "turnback demo": [],
+    }
+    assert lines.keys() == {name for name, _ in LEAVES}
+    for name, words in lines.items():
+        if name == "turnback turn end":
+            repo.write("README.md", "# changed in the turn\n")
+        ran = command("--json", *name.split()[1:], *words, code=5 if name == "turnback undo" else 0)
+        assert ran.err == "", name
+        told = [json.loads(line) for line in ran.out.splitlines()]
+        assert told, name
+        assert all(isinstance(one, dict) for one in told), name
 
 
 @pytest.mark.contract("V-499")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TINY = '--config={"checkpoints": {"max_total_bytes": 1}}'
 
 
-@pytest.mark.contract("V-002", "V-003", "V-402")
+@pytest.mark.contract("V-002", "V-003")
 def test_a_turn_leaves_a_checkpoint_before_and_after(command: Command, repo: GitRepo) -> None:
     """begin, edit, end, and one on request: the results name the turn and its checkpoints; nobody else's file or ref is touched."""
     before = repo.snapshot_everything()

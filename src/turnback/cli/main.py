@@ -28,7 +28,7 @@ from turnback.cli import (
 from turnback.cli.options import Parser
 from turnback.cli.render import error_lines
 from turnback.cli.session import Session
-from turnback.cli.terminal import Terminal
+from turnback.cli.terminal import OutputError, Terminal
 from turnback.errors import Failed, InvalidParams, TurnbackError
 
 if TYPE_CHECKING:
@@ -94,16 +94,16 @@ def execute(arguments: Sequence[str], environment: Environment, terminal: Termin
             state_dir=args.state_dir,
             config=args.config,
         )
-        code = args.run(args, session)
+        args.run(args, session)
     except TurnbackError as error:
         return _tell(error, terminal, as_json=as_json)
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputError):
         raise
     except Exception as error:  # noqa: BLE001  # whatever it is, a person gets a sentence
         if environment.debug:
             terminal.warn(traceback.format_exc().splitlines())
         return _tell(_unforeseen(error), terminal, as_json=as_json)
-    return int(code or 0)
+    return 0
 
 
 def _unforeseen(error: Exception) -> TurnbackError:

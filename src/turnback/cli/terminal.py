@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _STYLES = {"bold": "1", "red": "31", "green": "32", "gold": "33", "cyan": "36", "dim": "2"}
+
+
+class OutputError(OSError):
+    """The output can't be written: its disk is full. A reader who went away is a ``BrokenPipeError`` as ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +58,21 @@ class Terminal:
 
     def warn(self, lines: Iterable[str] | str) -> None:
         """Write lines to the error stream, after what the output holds so far."""
-        self.out.flush()
-        _write(self.err, lines)
-        self.err.flush()
+        with _told():
+            self.out.flush()
+            _write(self.err, lines)
+            self.err.flush()
 
     def data(self, line: bytes) -> None:
         """Write one line of JSON to the output and let it go out at once: whoever follows events reads line by line."""
         buffer = getattr(self.out, "buffer", None)
-        if buffer is None:
-            self.out.write(line.decode("utf-8") + "\n")
-        else:
+        with _told():
+            if buffer is None:
+                self.out.write(line.decode("utf-8") + "\n")
+            else:
+                self.out.flush()
+                buffer.write(line + b"\n")
             self.out.flush()
-            buffer.write(line + b"\n")
-        self.out.flush()
 
     def style(self, text: str, name: str) -> str:
         """The text in a style (``bold``, ``red``, ``green``, ``gold``, ``cyan``, ``dim``) where styles are shown."""
@@ -109,4 +116,15 @@ def _write(stream: TextIO, lines: Iterable[str] | str) -> None:
 
 def _put(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    with _told():
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except (BrokenPipeError, OutputError):
+        raise
+    except OSError as error:
+        raise OutputError(*error.args) from error

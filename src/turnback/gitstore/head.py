@@ -1,19 +1,22 @@
-"""Move HEAD back and let the index follow, as git itself would and as the contract has it (7.5).
+"""Where HEAD is and may go, and the index that belongs there, as git itself has it (7.5).
 
-The branch moves by compare-and-swap. The index is somebody's work too: its lock is taken before anything else is written, its exact
-bytes are kept by the caller for an undo, and the new one is made by git in a scratch copy (``read-tree -m`` keeps the flags and stat data
-of the entries that survive) and then put in place through the lock. Whether HEAD may move is decided above.
+The index is made by git in a scratch copy: ``read-tree -m`` keeps the flags and stat data of the entries that survive. What stood in the
+index alone, staged and then changed again in the files, is found here too, so that the caller can keep it: no checkpoint holds
+that. Whether HEAD may move is decided above; the locks are ``turnback.gitstore.locks``.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from turnback.errors import Conflict, Failed
-from turnback.gitstore import objects, process
+from turnback.changes import GITLINK, Entry
+from turnback.errors import Failed
+from turnback.gitstore import objects, process, trees
+from turnback.gitstore.locks import IndexFile
 
 if TYPE_CHECKING:
     from turnback.gitstore.repo import Head, Repository
@@ -61,115 +64,77 @@ def distance(repository: Repository, target: str, now: str) -> Distance:
     return Distance(ancestor=True, dropped=tuple(dropped), pushed=tuple(pushed), refs=tuple(refs))
 
 
+def commit_time(repository: Repository, commit: str) -> int:
+    """When a commit was made, in seconds; far in the future for one that can't be read, which is the careful answer to "since then?"."""
+    try:
+        with objects.translated(repository, "reading a commit"):
+            return int(getattr(repository.libgit2[commit], "commit_time"))  # noqa: B009 - pygit2 types the lookup as a bare Object
+    except (Failed, AttributeError):
+        return 1 << 62
+
+
 def _lines(output: bytes) -> list[str]:
-    return os.fsdecode(output).split("\n")[
-        :-1
-    ]  # a ref's name may hold other signs that splitlines takes for an end
+    return os.fsdecode(output).splitlines()
 
 
-def move(repository: Repository, head: Head, to: str, message: str) -> None:
-    """Move the branch that HEAD is on, or a detached HEAD itself, from where it is to another commit.
-
-    Args:
-        repository: the tree.
-        head: where HEAD is supposed to be now; the move fails when it isn't there any more.
-        to: the commit to move to.
-        message: for the reflog.
+def move_back(repository: Repository, head: Head, now: str, message: str) -> None:
+    """Undo a move: the branch that HEAD was on (or a detached HEAD itself) goes back to ``head``, if it still is at ``now``.
 
     Raises:
-        GitFailed: the branch has moved meanwhile, or can't be written; nothing changed.
+        GitFailed: it has moved on, or can't be written; nothing changed.
     """
     name = "HEAD" if head.branch is None else f"refs/heads/{head.branch}"
     arguments = ["update-ref", "-m", message]
     if head.branch is None:
         arguments.append("--no-deref")
-    process.run(repository.path, [*arguments, name, to, head.commit or ""])
+    process.run(repository.path, [*arguments, name, head.commit or "", now])
     repository.reopen()
 
 
-class IndexLock:
-    """git's own lock on the index, held while a rollback writes; no other git command can write the index meanwhile.
+def index_at(repository: Repository, commit: str, scratch: str) -> IndexFile:
+    """The user's index moved to a commit; the file itself is only read.
 
-    Life: ``take`` (fails at once when somebody holds it), then either ``replace`` with the bytes of a new index, which also gives the
-    lock up, or ``release``. Releasing twice is harmless.
-    """
-
-    def __init__(self, repository: Repository) -> None:
-        self.repository = repository
-        self.path = repository.index_path + ".lock"
-        self._fd = -1
-
-    def take(self) -> None:
-        """Take the lock.
-
-        Raises:
-            Conflict: ``conflict.index_locked``: another git command holds it; its lock is not broken.
-        """
-        try:
-            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        except FileExistsError as error:
-            raise Conflict(
-                "index_locked",
-                f"{self.path} exists: another git command is at work in this repository. Wait for it, or remove the file if "
-                "no git command is running, then try again",
-                repo=self.repository.path,
-            ) from error
-        except OSError as error:
-            raise Failed(
-                "checkpoint_git", f"{self.path} can't be made: {error.strerror}", reason=str(error)
-            ) from error
-
-    def replace(self, data: bytes, mtime_ns: int) -> None:
-        """Put a new index in place, and give up the lock.
-
-        The modification time is set to that of the file that git wrote: entries that are younger must still be seen as racy.
-        """
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-        os.utime(self._fd, ns=(mtime_ns, mtime_ns))
-        os.fsync(self._fd)
-        os.close(self._fd)
-        self._fd = -1
-        os.rename(self.path, self.repository.index_path)
-
-    def release(self) -> None:
-        """Give the lock up and leave the index as it is."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-            os.unlink(self.path)
-
-
-def index_at(repository: Repository, commit: str, scratch: str) -> tuple[bytes, int]:
-    """The user's index moved to a commit: the bytes of the new file and its modification time in nanoseconds.
-
-    Entries that survive keep their flags and stat data; the rest is looked up in the tree afresh. The user's index file is only read.
+    Entries that survive keep their flags and stat data; the rest is looked up in the tree afresh.
 
     Raises:
         GitFailed: git refuses (an unmerged index).
     """
     copy = os.path.join(scratch, "moved.index")
+    mode = None
     try:
         if os.path.exists(repository.index_path):
             # With its times: a copy with a new one would make every racy entry look settled.
             shutil.copy2(repository.index_path, copy)
+            mode = stat.S_IMODE(os.stat(copy).st_mode)
         extra = {"GIT_INDEX_FILE": copy}
-        process.run(repository.path, ["read-tree", "-m", commit], extra=extra)
+        # -i: the files are where they should be already. Without it git refuses each one that the index doesn't vouch for.
+        process.run(repository.path, ["read-tree", "-i", "-m", commit], extra=extra)
         # Status 1 only says that some files differ from the index.
         process.run(repository.path, ["update-index", "-q", "--refresh"], extra=extra, accept=(0, 1))
         with open(copy, "rb") as file:
-            return file.read(), os.fstat(file.fileno()).st_mtime_ns
+            made = os.fstat(file.fileno())
+            return IndexFile(
+                file.read(), made.st_mtime_ns, stat.S_IMODE(made.st_mode) if mode is None else mode
+            )
     finally:
         for name in (copy, copy + ".lock"):
             if os.path.lexists(name):
                 os.unlink(name)
 
 
-def read_index(repository: Repository) -> tuple[bytes, int] | None:
-    """The exact bytes of the user's index and its modification time in nanoseconds; None when there is none yet."""
-    try:
-        with open(repository.index_path, "rb") as file:
-            return file.read(), os.fstat(file.fileno()).st_mtime_ns
-    except FileNotFoundError:
-        return None
+def staged_alone(repository: Repository, commit: str, tree: str) -> dict[bytes, Entry]:
+    """What only the index holds: entries that are neither a commit's nor a tree's (the files as a checkpoint has them).
+
+    Raises:
+        GitFailed: git can't read the index.
+    """
+    rows = process.split(
+        process.run(repository.path, ["diff-index", "--cached", "--no-renames", "-r", "-z", commit])
+    )
+    staged = {}
+    for facts, path in zip(rows[::2], rows[1::2], strict=True):
+        _, mode, _, oid, _ = facts.decode().split(" ")
+        if int(mode, 8) not in (0, GITLINK) and set(oid) != {"0"}:
+            staged[path] = Entry(int(mode, 8), oid)
+    held = trees.lookup(repository, tree, staged)
+    return {path: entry for path, entry in staged.items() if path not in held or held[path].oid != entry.oid}

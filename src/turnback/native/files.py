@@ -1,11 +1,7 @@
-"""Files beneath one root, touched without ever following a link, and replaced without a moment in which a file is gone.
+"""Files beneath one root, looked at and opened without ever following a link.
 
 ``Beneath`` opens each folder on the way with ``O_NOFOLLOW``, so a path can't leave the root through a link that somebody puts there in
-between. It writes nothing in place: a new file is prepared out of sight and then *exchanged* with the old one, so that
-the old one still exists and can be looked at (``turnback.operations.apply`` decides what then happens to it).
-
-What is not promised: on a filesystem without an atomic exchange (``exchange`` returns False) the caller falls back to rename-aside,
-and for that moment the name is free.
+between. Nothing here writes a file: how one is replaced is the business of ``turnback.native.moves``.
 """
 
 from __future__ import annotations
@@ -18,8 +14,6 @@ import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
-
-from turnback.native.lib import rename_exchange, rename_new, sync_filesystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +37,7 @@ class Look:
     """What a file or link is at one moment.
 
     Attributes:
-        kind: ``"file"`` or ``"link"``.
+        kind: ``"file"``, ``"link"``, or ``"other"`` for what has no bytes that could be looked at (``glance`` alone gives that).
         sha256: of the bytes, or of the link's target.
         blob: the id that git (sha1) gives those bytes as a blob; empty when the file changed its size while it was read.
         mode: the permission bits (0 for a link).
@@ -61,6 +55,10 @@ class Look:
     def same_content(self, other: Look) -> bool:
         """Whether both are the same kind with the same bytes and the same exec bit; the inode may differ."""
         return (self.kind, self.sha256, self.mode & 0o100) == (other.kind, other.sha256, other.mode & 0o100)
+
+    def same_thing(self, other: Look) -> bool:
+        """Whether both are one inode with the same content: nobody touched it between the two looks."""
+        return self.inode == other.inode and self.same_content(other)
 
 
 class Beneath:
@@ -83,21 +81,23 @@ class Beneath:
             self.fd = -1
 
     @contextmanager
-    def parent(self, path: bytes, *, create: bool = False) -> Iterator[tuple[int, bytes]]:
+    def parent(self, path: bytes, *, made: list[bytes] | None = None) -> Iterator[tuple[int, bytes]]:
         """The open folder that holds a path, and the path's last name.
 
         Args:
             path: relative to the root.
-            create: make missing folders on the way.
+            made: make missing folders on the way, and add the paths of those that were made to this list; None makes none.
 
         Raises:
-            Blocked: a component on the way is missing, no folder, or a link.
+            Blocked: a component on the way is missing, no folder, or a link; or the path would lead out of the root.
         """
         *above, name = path.split(b"/")
+        if not {b"", b".", b".."}.isdisjoint((*above, name)):
+            raise Blocked(errno.EINVAL, "no path beneath a folder", os.fsdecode(path))
         here = self.fd
         try:
-            for component in above:
-                there = _step(here, component, create=create)
+            for depth, component in enumerate(above, 1):
+                there = _step(here, component, b"/".join(above[:depth]), made)
                 if here != self.fd:
                     os.close(here)
                 here = there
@@ -157,41 +157,12 @@ class Beneath:
                 return
             above = above.rpartition(b"/")[0]
 
-    def remove_empty_folder(self, path: bytes) -> None:
-        """Remove a folder with nothing but empty folders in it; anything else that is there stays, folder and all its parents."""
-        try:
-            with self.parent(path) as (folder, name):
-                if _only_folders(folder, name):
-                    _remove_folders(folder, name)
-        except OSError:
-            return
 
-
-def _only_folders(folder: int, name: bytes) -> bool:
-    inside = os.open(name, _FOLDER, dir_fd=folder)
-    try:
-        return all(_only_folders(inside, os.fsencode(found)) for found in os.listdir(inside))
-    except OSError:
-        return False
-    finally:
-        os.close(inside)
-
-
-def _remove_folders(folder: int, name: bytes) -> None:
-    inside = os.open(name, _FOLDER, dir_fd=folder)
-    try:
-        for found in os.listdir(inside):
-            _remove_folders(inside, os.fsencode(found))
-    finally:
-        os.close(inside)
-    os.rmdir(name, dir_fd=folder)
-
-
-def _step(folder: int, component: bytes, *, create: bool) -> int:
+def _step(folder: int, component: bytes, path: bytes, made: list[bytes] | None) -> int:
     try:
         return os.open(component, _FOLDER, dir_fd=folder)
     except FileNotFoundError as error:
-        if not create:
+        if made is None:
             raise Blocked(errno.ENOENT, "a folder on the way is missing", os.fsdecode(component)) from error
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
@@ -201,7 +172,8 @@ def _step(folder: int, component: bytes, *, create: bool) -> int:
         raise
     with contextlib.suppress(FileExistsError):  # somebody made it in between: opening it says what it is
         os.mkdir(component, dir_fd=folder)
-    return _step(folder, component, create=False)
+        made.append(path)
+    return _step(folder, component, path, None)
 
 
 def _open_regular(folder: int, name: bytes) -> int:
@@ -269,46 +241,44 @@ def look_at(folder: int, name: bytes) -> Look:
     )
 
 
-def exchange(from_folder: int, from_name: bytes, to_folder: int, to_name: bytes) -> bool:
-    """Swap what two names stand for, atomically; False when this filesystem can't.
-
-    Raises:
-        OSError: with ``errno.EXDEV`` when the folders are on different filesystems, ``ENOENT`` when a name isn't there.
-    """
-    return _done(rename_exchange(from_folder, from_name, to_folder, to_name), to_name)
-
-
-def give_name(from_folder: int, from_name: bytes, to_folder: int, to_name: bytes) -> None:
-    """Rename a file to a name only if that name is free.
-
-    Raises:
-        FileExistsError: it is taken; nothing changed.
-    """
-    if _done(rename_new(from_folder, from_name, to_folder, to_name), to_name):
-        return
-    # No such rename here: a hard link fails as it should when the name is taken; the old name then goes.
-    os.link(from_name, to_name, src_dir_fd=from_folder, dst_dir_fd=to_folder, follow_symlinks=False)
-    os.unlink(from_name, dir_fd=from_folder)
-
-
-def _done(status: int, name: bytes) -> bool:
-    if status == 0:
-        return True
-    if -status in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
-        return False
-    raise OSError(-status, os.strerror(-status), os.fsdecode(name))
-
-
-def sync(path: str | bytes) -> None:
-    """Make everything written so far to the filesystem of a file or folder survive a power cut.
-
-    Raises:
-        OSError: something that was written earlier did not reach the disk.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def glance(folder: int, name: bytes) -> Look | None:
+    """``look_at`` that has an answer for everything: None when nothing is there, ``other`` for what has no bytes that can be read."""
     try:
-        status = sync_filesystem(descriptor)
+        return look_at(folder, name)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return Look("other", "", "", stat.S_IMODE(found.st_mode), found.st_size, (found.st_dev, found.st_ino))
+
+
+def only_folders(folder: int, name: bytes) -> bool:
+    """Whether the name is a folder with nothing but folders in it, at any depth; False where that can't be seen."""
+    try:
+        inside = os.open(name, _FOLDER, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        return all(only_folders(inside, os.fsencode(found)) for found in os.listdir(inside))
+    except OSError:
+        return False
     finally:
-        os.close(descriptor)
-    if status != 0:
-        raise OSError(-status, os.strerror(-status), os.fsdecode(path))
+        os.close(inside)
+
+
+def remove_folders(folder: int, name: bytes) -> None:
+    """Remove a folder and the folders in it.
+
+    Raises:
+        OSError: something else is in one of them; what was empty may be gone, and nothing else is.
+    """
+    inside = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        for found in os.listdir(inside):
+            remove_folders(inside, os.fsencode(found))
+    finally:
+        os.close(inside)
+    os.rmdir(name, dir_fd=folder)

@@ -283,6 +283,15 @@ class IndexView:
             return position
         return None
 
+    def skipped_named(self, name: bytes) -> list[int]:
+        """The positions of skip-worktree entries whose last component is this name."""
+        found = []
+        position = lib.tb_index_next_skipped(self._index, 0, name, len(name))
+        while position >= 0:
+            found.append(int(position))
+            position = lib.tb_index_next_skipped(self._index, position + 1, name, len(name))
+        return found
+
     def prefix(self, folder: bytes) -> range:
         """The positions of all entries beneath a folder, given with or without a ``/`` at its end (``b""``: all)."""
         folder = folder.removesuffix(b"/")

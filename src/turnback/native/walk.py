@@ -12,6 +12,8 @@ from turnback.native.index import EntryState
 from turnback.native.lib import call, ffi, lib, owned
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from turnback.native.index import CancelFlag, IndexView
 
 __all__ = ["Item", "Kind", "Walk", "Walker"]
@@ -135,7 +137,7 @@ class Walker:
         start: bytes = b"",
         ignore_case: bool = False,
         old_starstar: bool = False,
-        present_counts: bool = False,
+        rules: Sequence[tuple[bytes, bytes]] = (),
         file_mode: bool = True,
         symlinks: bool = True,
         trust_ctime: bool = True,
@@ -156,7 +158,7 @@ class Walker:
             start: look at this folder only, and as a plain one, whatever ``.git`` it has.
             ignore_case: ``core.ignoreCase``.
             old_starstar: agree with a git before 2.51.2 about ``x**/y``.
-            present_counts: a skip-worktree file that is there is looked at like any other.
+            rules: folder and text of each ``.gitignore`` that isn't checked out (skip-worktree).
             file_mode, symlinks, trust_ctime, full, usual_permissions, threads, deadline, cancel: as ``IndexView.stat``.
 
         Raises:
@@ -176,9 +178,7 @@ class Walker:
         options.stat.usual_permissions = usual_permissions or 0
         options.stat.deadline_ns = 0 if deadline is None else max(1, int(deadline * 1_000_000_000))
         options.stat.cancel = ffi.NULL if cancel is None else cancel.pointer
-        options.flags = (lib.TB_WALK_OLD_STARSTAR if old_starstar else 0) | (
-            lib.TB_WALK_PRESENT_COUNTS if present_counts else 0
-        )
+        options.flags = lib.TB_WALK_OLD_STARSTAR if old_starstar else 0
         held = []
         for name, text in (
             ("excludes_file", excludes_file),
@@ -192,6 +192,16 @@ class Walker:
                 part = getattr(options, name)
                 part.bytes = buffer
                 part.len = len(text)
+        if rules:
+            table = ffi.new("tb_walk_rules[]", len(rules))
+            for row, (folder, text) in zip(table, sorted(rules), strict=True):
+                for part, content in ((row.folder, folder), (row.text, text)):
+                    buffer = ffi.new("char[]", content)
+                    held.append(buffer)
+                    part.bytes = buffer
+                    part.len = len(content)
+            options.rules = table
+            options.rules_count = len(rules)
         made = ffi.new("tb_walk_result **")
         call(lib.tb_walk, made, self._walker, view.pointer, root_fd, options)
         return Walk(owned(made[0], lib.tb_walk_free))

@@ -2,46 +2,37 @@
 
 No file is written in place and none is removed at once. A new file is prepared out of sight and exchanged with the old one; a deleted
 file is renamed aside. What comes out is looked at: when it isn't what the safety checkpoint holds, somebody saved in between, and it is put
-back under its name and reported as ``changed``. Displaced files are kept until the end and looked at once more, since a writer may have held one
-open across the exchange; bytes that nothing else holds go to the pool and are named in the result.
+back under its name and reported as ``changed``. Displaced files wait until the end (``turnback.operations.holding``) and are looked at
+once more, since a writer may have held one open across the exchange. Folders that become empty go at the very end, so that one which
+gets a file again keeps its permissions.
 
-``undo`` puts the very same files back, in reverse: the old inodes are still there.
+``undo`` puts the very same files back, newest move first. It goes by what it finds and not by how far a move had come: so it is right
+also when a move was cut short, by an error or by Ctrl-C.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from turnback import paths
 from turnback.changes import EXECUTABLE, LINK, Entry
-from turnback.native.files import Beneath, Blocked, Look, NotRegular, exchange, give_name, look_at
+from turnback.errors import TurnbackError
+from turnback.native.files import Beneath, Blocked, Look, glance, only_folders
+from turnback.native.moves import exchange, exists, give_name, take_away
+from turnback.operations.holding import BESIDE
 
 if TYPE_CHECKING:
-    from turnback.pool.blobs import Pool
+    from turnback.operations.holding import Holding, Item
 
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Bytes that nothing else holds, kept in the pool: somebody saved them while the rollback ran."""
-
-    path: bytes
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """One step that was taken: what ``undo`` needs to take it back."""
-
-    path: bytes
-    held: bytes | None  # the displaced file's name in the holding place, None when nothing was displaced
-    beside: bool  # the holding place is the file's own folder
-    before: Look | None
-    after: Look | None
+# Where there is no exchange, the old file waits under this name until the new one has its own.
+_ASIDE = b"~"
+# How often a save that comes in the very moment of an exchange is followed; a person doesn't save twice in a microsecond.
+_TURNS = 100
 
 
 @dataclass(slots=True)
@@ -50,34 +41,21 @@ class Applier:
 
     Attributes:
         tree: the tree, open.
-        git_dir: where the holding folder goes when it is on the tree's filesystem.
-        name: a name for the holding folder that nobody else uses.
-        pool: for bytes that nothing else holds.
+        holding: where displaced files wait.
         usual: the permission bits of a plain new file.
         changed: paths that somebody else wrote meanwhile, left as they are.
-        kept: what went to the pool.
+        refused: paths whose name or link target this filesystem doesn't take.
     """
 
     tree: Beneath
-    git_dir: str
-    name: str
-    pool: Pool
+    holding: Holding
     usual: int
     changed: list[bytes] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
-    _done: list[_Done] = field(default_factory=list)
-    _hold: int = -1
-    _count: int = 0
+    refused: list[bytes] = field(default_factory=list)
+    _made: list[bytes] = field(default_factory=list)
+    _deleted: list[bytes] = field(default_factory=list)
 
-    @property
-    def hold_path(self) -> str:
-        """The holding folder in the git dir."""
-        return os.path.join(self.git_dir, "turnback", self.name)
-
-    def open(self) -> None:
-        """Make the holding folder."""
-        os.makedirs(self.hold_path, mode=0o700, exist_ok=True)
-        self._hold = os.open(self.hold_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    # forward
 
     def write(
         self, path: bytes, entry: Entry, data: bytes, permissions: int | None, before: Look | None
@@ -88,14 +66,22 @@ class Applier:
             path: relative to the tree.
             entry: what it becomes.
             data: the file's bytes, or the link's target.
-            permissions: the exact bits to give, None to keep the old file's and git's default for a new one.
+            permissions: the bits that the checkpoint recorded, None when it recorded none.
             before: what is there now according to the safety checkpoint; None when nothing is.
         """
+        if entry.mode == LINK and (not data or b"\0" in data):
+            self.refused.append(path)
+            return
+        bits = _permissions(entry, permissions, before, self.usual)
         try:
-            with self.tree.parent(path, create=before is None) as (folder, name):
-                self._write_in(folder, name, path, entry, data, permissions, before)
+            with self.tree.parent(path, made=self._made if before is None else None) as (folder, name):
+                self._write_in(folder, name, path, entry, data, bits, before)
         except Blocked:
             self.changed.append(path)
+        except OSError as error:
+            if error.errno not in (errno.ENAMETOOLONG, errno.EILSEQ):
+                raise
+            self.refused.append(path)
 
     def _write_in(
         self,
@@ -104,248 +90,267 @@ class Applier:
         path: bytes,
         entry: Entry,
         data: bytes,
-        permissions: int | None,
+        bits: int,
         before: Look | None,
     ) -> None:
-        bits = _permissions(entry, permissions, before, self.usual)
-        beside = os.fstat(folder).st_dev != os.fstat(self._hold).st_dev
-        while True:
-            place = folder if beside else self._hold
-            held = self._temporary(beside=beside)
-            after = _prepare(place, held, entry, data, bits)
+        digest = hashlib.sha256(data).hexdigest()
+        for place in self.holding.places(folder):
+            item = self.holding.begin(path, place, before, digest)
+            at = self.holding.fd(item, folder)
             try:
+                item.after = _prepare(at, item.name, entry, data, digest, bits)
                 if before is None:
-                    give_name(place, held, folder, name)
-                    self._done.append(_Done(path, None, beside, None, after))
+                    self._create(at, item, folder, name)
                 else:
-                    self._swap(place, held, folder, name, path, before, after, beside=beside)
+                    self._replace(at, item, folder, name)
             except OSError as error:
-                os.unlink(held, dir_fd=place)
-                if error.errno == errno.EXDEV and not beside:
-                    beside = True  # a mount that the device number doesn't show
-                    continue
-                if error.errno not in (
-                    errno.EEXIST,
-                    errno.ENOENT,
-                    errno.ENOTEMPTY,
-                    errno.EISDIR,
-                    errno.ENOTDIR,
-                ):
+                if error.errno != errno.EXDEV or place == BESIDE:
                     raise
-                # The name was taken, or the file went away: somebody was here. An exchange never becomes a create (DESIGN 10.3).
-                self.changed.append(path)
-            return
+                # A mount or quota border that the device number doesn't show: then beside the file itself.
+                self.holding.discard(at, item)
+            else:
+                return
 
-    def _swap(
-        self,
-        place: int,
-        held: bytes,
-        folder: int,
-        name: bytes,
-        path: bytes,
-        before: Look,
-        after: Look,
-        *,
-        beside: bool,
-    ) -> None:
-        if not exchange(place, held, folder, name):
-            self._replace_without_exchange(place, held, folder, name, path, before, after, beside=beside)
-            return
-        if _is(place, held, before):
-            self._done.append(_Done(path, held, beside, before, after))
-            return
-        # Somebody saved between the safety checkpoint and the exchange: their file is in our hands, and goes back to its name.
-        self.changed.append(path)
-        exchange(place, held, folder, name)
-        if not _is_inode(place, held, after):
-            # While it was out, a second save took the name. The newest save keeps the name; the one before it is kept in the pool.
-            exchange(place, held, folder, name)
-            self._keep(place, held, path)
-        os.unlink(held, dir_fd=place)
-
-    def _replace_without_exchange(
-        self,
-        place: int,
-        held: bytes,
-        folder: int,
-        name: bytes,
-        path: bytes,
-        before: Look,
-        after: Look,
-        *,
-        beside: bool,
-    ) -> None:
-        """No atomic exchange on this filesystem: the old file is renamed aside first, and for that moment its name is free."""
-        aside = self._temporary(beside=beside)
-        os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=place)
-        if not _is(place, aside, before):
-            self.changed.append(path)
-            os.unlink(held, dir_fd=place)
-            self._give_back(place, aside, folder, name, path)
-            return
+    def _create(self, at: int, item: Item, folder: int, name: bytes) -> None:
         try:
-            give_name(place, held, folder, name)
+            give_name(at, item.name, folder, name)
         except FileExistsError:
-            self.changed.append(path)
-            os.unlink(held, dir_fd=place)
-            self._keep(place, aside, path)
-            os.unlink(aside, dir_fd=place)
+            # A folder may stand here that was empty or has been emptied; anything else came meanwhile.
+            if only_folders(folder, name):
+                item.folder = True
+                self._replace(at, item, folder, name)
+            else:
+                self.changed.append(item.path)
+                self.holding.discard(at, item)
+
+    def _replace(self, at: int, item: Item, folder: int, name: bytes) -> None:
+        try:
+            swapped = exchange(at, item.name, folder, name)
+        except FileNotFoundError:
+            # An editor may have moved the file away for a moment: an exchange never becomes a create (DESIGN 10.3).
+            self.changed.append(item.path)
+            self.holding.discard(at, item)
             return
-        self._done.append(_Done(path, aside, beside, before, after))
+        if not swapped:
+            self._replace_slowly(at, item, folder, name)
+        elif not _fits(at, item.name, item):
+            # Somebody saved between the safety checkpoint and the exchange.
+            self.changed.append(item.path)
+            self._give_back(at, item, folder, name, item.after)
+
+    def _replace_slowly(self, at: int, item: Item, folder: int, name: bytes) -> None:
+        """No atomic exchange on this filesystem: the old file goes aside first, and for that moment its name is free."""
+        aside = item.name + _ASIDE
+        try:
+            take_away(folder, name, at, aside)
+        except FileNotFoundError:
+            self.changed.append(item.path)
+            self.holding.discard(at, item)
+            return
+        if _fits(at, aside, item):
+            try:
+                give_name(at, item.name, folder, name)
+            except FileExistsError:
+                pass  # somebody took the name while it was free: theirs stays, and the old file is in the safety checkpoint
+            else:
+                take_away(at, aside, at, item.name)
+                return
+            os.unlink(item.name, dir_fd=at)
+            take_away(at, aside, at, item.name)
+            self.holding.drop(at, item)
+        else:
+            os.unlink(item.name, dir_fd=at)
+            take_away(at, aside, at, item.name)
+            self._give_back(at, item, folder, name, None)
+        self.changed.append(item.path)
 
     def delete(self, path: bytes, before: Look) -> None:
-        """Remove a path that holds what the safety checkpoint says, and then the folders that become empty."""
+        """Take away a path that holds what the safety checkpoint says."""
         try:
             with self.tree.parent(path) as (folder, name):
-                beside = os.fstat(folder).st_dev != os.fstat(self._hold).st_dev
-                place = folder if beside else self._hold
-                held = self._temporary(beside=beside)
-                os.rename(name, held, src_dir_fd=folder, dst_dir_fd=place)
-                if not _is(place, held, before):
-                    self.changed.append(path)
-                    self._give_back(place, held, folder, name, path)
+                for place in self.holding.places(folder):
+                    item = self.holding.begin(path, place, before, None)
+                    at = self.holding.fd(item, folder)
+                    try:
+                        take_away(folder, name, at, item.name)
+                    except OSError as error:
+                        if error.errno != errno.EXDEV or place == BESIDE:
+                            raise
+                        item.over = True
+                        continue
+                    if _fits(at, item.name, item):
+                        self._deleted.append(path)
+                    else:
+                        self.changed.append(path)
+                        self._give_back(at, item, folder, name, None)
                     return
-                self._done.append(_Done(path, held, beside, before, None))
         except (Blocked, FileNotFoundError):
             self.changed.append(path)
-            return
-        self.tree.remove_empty_parents(path)
+
+    def _give_back(self, at: int, item: Item, folder: int, name: bytes, inside: Look | None) -> None:
+        """Give what came out its name again, in such a way that the newest save has the name in the end (DESIGN 10.3).
+
+        Args:
+            at: where it waits.
+            item: the move.
+            folder: the folder of its path.
+            name: its name there.
+            inside: what was put under the name instead; None when the name was left free.
+        """
+        for _ in range(_TURNS):
+            ours = glance(at, item.name)
+            if inside is None:
+                try:
+                    give_name(at, item.name, folder, name)
+                except FileExistsError:
+                    break  # somebody saved again meanwhile: theirs is newer
+                item.over = True
+                return
+            try:
+                exchange(at, item.name, folder, name)
+            except FileNotFoundError:
+                inside = None
+                continue
+            out = glance(at, item.name)
+            if out is not None and out.same_thing(inside):
+                break
+            # While it was out, a second save took the name; this one is newer than what we have just put there.
+            inside = ours
+        self.holding.drop(at, item)
+
+    # back
 
     def undo(self) -> list[bytes]:
-        """Take every step back, newest first; gives the paths that somebody wrote meanwhile, which stay as they are."""
+        """Take every move back, newest first; gives the paths that aren't as they were, since somebody wrote them or it failed."""
         lost: list[bytes] = []
-        while self._done:
-            step = self._done.pop()
-            try:
-                with self.tree.parent(step.path, create=step.after is None) as (folder, name):
-                    place = folder if step.beside else self._hold
-                    if not self._undo_in(place, folder, name, step):
-                        lost.append(step.path)
-            except OSError:
-                lost.append(step.path)
-                self._done.append(step)
-                raise
-            if step.before is None:
-                self.tree.remove_empty_parents(step.path)
-        return lost
-
-    def _undo_in(self, place: int, folder: int, name: bytes, step: _Done) -> bool:
-        if step.held is None:
-            held = self._temporary(beside=step.beside)
-            os.rename(name, held, src_dir_fd=folder, dst_dir_fd=place)
-            if step.after is not None and not _is(place, held, step.after):
-                self._give_back(place, held, folder, name, step.path)
-                return False
-            os.unlink(held, dir_fd=place)
-            return True
-        if step.after is None:
-            try:
-                give_name(place, step.held, folder, name)
-            except FileExistsError:
-                self._keep(place, step.held, step.path)
-                os.unlink(step.held, dir_fd=place)
-                return False
-            return True
-        if not exchange(place, step.held, folder, name):
-            os.rename(name, held := self._temporary(beside=step.beside), src_dir_fd=folder, dst_dir_fd=place)
-            os.rename(step.held, name, src_dir_fd=place, dst_dir_fd=folder)
-            step = _Done(step.path, held, step.beside, step.before, step.after)
-        if step.held is not None and step.after is not None and not _is(place, step.held, step.after):
-            self._keep(place, step.held, step.path)
-        os.unlink(step.held or b"", dir_fd=place)
-        return True
-
-    def close(self) -> None:
-        """End: look at every displaced file once more, keep what changed, remove the rest and the holding folder."""
-        for step in self._done:
-            if step.held is None or step.before is None:
+        for item in reversed(self.holding.items):
+            if item.over:
                 continue
             try:
-                if not step.beside:
-                    self._drop(self._hold, step.held, step)
-                else:
-                    with self.tree.parent(step.path) as (folder, _):
-                        self._drop(folder, step.held, step)
-            except OSError:
-                continue  # it stays in the holding folder, which doctor finds; nothing is lost
-        self._done.clear()
-        if self._hold >= 0:
-            os.close(self._hold)
-            self._hold = -1
-        for path in (self.hold_path, os.path.dirname(self.hold_path)):
-            with contextlib.suppress(OSError):
-                os.rmdir(path)
+                made: list[bytes] | None = [] if item.before is not None or item.folder else None
+                with self.tree.parent(item.path, made=made) as (folder, name):
+                    if not self._take_back(self.holding.fd(item, folder), item, folder, name):
+                        lost.append(item.path)
+            except (OSError, TurnbackError):
+                lost.append(item.path)
+                self.holding.leave(item)
+        self._deleted.clear()
+        for path in reversed(self._made):
+            with contextlib.suppress(OSError), self.tree.parent(path) as (folder, name):
+                os.rmdir(name, dir_fd=folder)
+        return lost
 
-    def _drop(self, place: int, held: bytes, step: _Done) -> None:
-        # A process that had the file open before the exchange may have written it since: those bytes are nowhere else.
-        if step.before is not None and not _is(place, held, step.before):
-            self._keep(place, held, step.path)
-        os.unlink(held, dir_fd=place)
-
-    def _give_back(self, place: int, held: bytes, folder: int, name: bytes, path: bytes) -> None:
+    def _take_back(self, at: int, item: Item, folder: int, name: bytes) -> bool:
+        if exists(at, item.name + _ASIDE):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(item.name, dir_fd=at)
+            take_away(at, item.name + _ASIDE, at, item.name)
+        held = glance(at, item.name)
+        if held is not None and item.writes and (item.after is None or held.same_thing(item.after)):
+            self.holding.discard(at, item)  # it never got the name
+            return True
+        if held is None and item.before is None and not item.folder:
+            return item.after is None or self._take_away_new(at, item, folder, name)
+        if held is None:
+            return True  # it never came to it
+        if item.writes and exists(folder, name):
+            return self._exchange_back(at, item, folder, name, held)
         try:
-            give_name(place, held, folder, name)
+            give_name(at, item.name, folder, name)
         except FileExistsError:
-            self._keep(place, held, path)
-            os.unlink(held, dir_fd=place)
+            return False  # somebody's file has the name now; the old one is in the safety checkpoint
+        item.over = True
+        return True
 
-    def _keep(self, place: int, held: bytes, path: bytes) -> None:
-        """Put a file's bytes into the pool, durably, before its last name goes."""
-        found = os.stat(held, dir_fd=place, follow_symlinks=False)
-        data = os.readlink(held, dir_fd=place) if stat.S_ISLNK(found.st_mode) else _bytes(place, held)
-        self.kept.append(Kept(path, self.pool.put(data, durable=True)))
-
-    def _temporary(self, *, beside: bool) -> bytes:
-        self._count += 1
-        label = b"%s-%d" % (self.name.encode(), self._count)
-        return paths.TEMPORARY_PREFIX + label if beside else label
-
-
-def _prepare(place: int, held: bytes, entry: Entry, data: bytes, bits: int) -> Look:
-    """Make the new file or link under its temporary name, whole, with its final permission bits."""
-    if entry.mode == LINK:
-        os.symlink(data, held, dir_fd=place)
-    else:
-        # 0600 until the content is in: the final bits are set last, so a secret is never readable by others for a moment.
-        descriptor = os.open(held, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
+    def _take_away_new(self, at: int, item: Item, folder: int, name: bytes) -> bool:
+        """Take away a file that was created."""
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fchmod(descriptor, bits)
-        except BaseException:
-            os.unlink(held, dir_fd=place)
-            raise
-        finally:
-            os.close(descriptor)
-    return look_at(place, held)
+            take_away(folder, name, at, item.name)
+        except FileNotFoundError:
+            return True
+        found = glance(at, item.name)
+        if found is not None and item.after is not None and found.same_thing(item.after):
+            self.holding.discard(at, item)
+            return True
+        self._give_back(at, item, folder, name, None)
+        return False
+
+    def _exchange_back(self, at: int, item: Item, folder: int, name: bytes, held: Look) -> bool:
+        """Put a replaced file back under its name, unless somebody has written what stands there now."""
+        try:
+            if not exchange(at, item.name, folder, name):
+                return self._exchange_back_slowly(at, item, folder, name)
+        except FileNotFoundError:
+            give_name(at, item.name, folder, name)
+            item.over = True
+            return True
+        out = glance(at, item.name)
+        if out is not None and item.after is not None and out.same_thing(item.after):
+            self.holding.discard(at, item)
+            return True
+        self._give_back(at, item, folder, name, held)
+        return False
+
+    def _exchange_back_slowly(self, at: int, item: Item, folder: int, name: bytes) -> bool:
+        aside = item.name + _ASIDE
+        take_away(folder, name, at, aside)
+        found = glance(at, aside)
+        if found is None or item.after is None or not found.same_thing(item.after):
+            give_name(at, aside, folder, name)
+            return False
+        give_name(at, item.name, folder, name)
+        os.unlink(aside, dir_fd=at)
+        item.over = True
+        return True
+
+    # the end
+
+    def finish(self) -> None:
+        """Let go of every displaced file, then of the folders that became empty."""
+        self.holding.close()
+        for path in self._deleted:
+            self.tree.remove_empty_parents(path)
+        self._deleted.clear()
 
 
-def _permissions(entry: Entry, permissions: int | None, before: Look | None, usual: int) -> int:
-    """The bits of the new file: those given, or the old file's with the exec bits that git's mode asks for (DESIGN part 7, Keeping)."""
-    if permissions is None:
-        permissions = usual if before is None or before.kind != "file" else before.mode
+def _prepare(at: int, name: bytes, entry: Entry, data: bytes, digest: str, bits: int) -> Look:
+    """Make the new file or link under its hidden name, whole, with its final permission bits."""
+    if entry.mode == LINK:
+        os.symlink(data, name, dir_fd=at)
+        found = os.stat(name, dir_fd=at, follow_symlinks=False)
+        return Look("link", digest, "", 0, len(data), (found.st_dev, found.st_ino))
+    # 0600 until the content is in: the final bits are set last, so a secret is never readable by others for a moment.
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=at)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fchmod(descriptor, bits)
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    mode = stat.S_IMODE(found.st_mode)
+    return Look("file", digest, "", mode, len(data), (found.st_dev, found.st_ino))
+
+
+def _permissions(entry: Entry, recorded: int | None, before: Look | None, usual: int) -> int:
+    """The bits of a new file: never wider than the checkpoint's or than those of the file that it replaces, with git's exec bit.
+
+    (DESIGN part 7, Keeping.) A filesystem on which every file is executable gives back what it likes.
+    """
+    old = before.mode & 0o777 if before is not None and before.kind == "file" else None
+    if recorded is not None and old is not None:
+        bits = recorded & old
+    else:
+        bits = next((found for found in (recorded, old) if found is not None), usual)
     if entry.mode == EXECUTABLE:
-        return permissions | (permissions & 0o444) >> 2
-    return permissions & ~0o111
+        return bits | (bits & 0o444) >> 2
+    return bits & ~0o111
 
 
-def _is(place: int, held: bytes, expected: Look) -> bool:
-    try:
-        return look_at(place, held).same_content(expected)
-    except (NotRegular, OSError):
-        return False
-
-
-def _is_inode(place: int, held: bytes, expected: Look) -> bool:
-    try:
-        found = look_at(place, held)
-    except (NotRegular, OSError):
-        return False
-    return found.inode == expected.inode and found.same_content(expected)
-
-
-def _bytes(place: int, held: bytes) -> bytes:
-    descriptor = os.open(held, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=place)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+def _fits(at: int, name: bytes, item: Item) -> bool:
+    """Whether what came out from under a path is what the safety checkpoint holds for it."""
+    if item.folder:
+        return only_folders(at, name)
+    found = glance(at, name)
+    return found is not None and item.before is not None and found.same_content(item.before)

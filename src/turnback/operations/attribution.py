@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from turnback import paths
 from turnback.gitstore import objects, trees
 from turnback.policy import windows
-from turnback.records import codec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from turnback.gitstore.repo import Repository
+    from turnback.operations.context import Context
     from turnback.policy.windows import PathClass
     from turnback.records.events import CheckpointRow, RepoRow
-    from turnback.records.state import AgentState, State
+    from turnback.records.state import AgentState, CaptureRow, State
 
 
 class Held:
@@ -44,8 +44,8 @@ class Held:
 
 
 def classes(
-    state: State,
-    agent: AgentState,
+    context: Context,
+    agent_id: str,
     repository: Repository,
     target: CheckpointRow,
     now: Held,
@@ -56,16 +56,40 @@ def classes(
     """The class of each path that differs between a checkpoint and the present state of one tree (7.3).
 
     Args:
-        state: the folded log.
-        agent: whose rollback it is.
+        context: the workspace; its log is where the captures are.
+        agent_id: whose rollback it is.
         repository: the tree.
         target: the checkpoint's record.
         now: the present state, stored as objects.
         wanted: the paths that differ.
         foreign: another log has captures of this tree, so that every window is a gap (DESIGN 10.11).
     """
-    key = repository.key
+    if not wanted:
+        return {}
     known: dict[str, Held] = {now.name: now}
+    with context.reading() as state:
+        agent = state.agent(agent_id)
+        found = _windows(state, agent, repository.key, target, now, known, foreign=foreign)
+        edits = [
+            (turn, paths.from_json(path))
+            for _, turn, repo, path in agent.edits
+            if _repo_key(agent, repo) == repository.key
+        ]
+    changed = [_changed(repository, known, window, wanted) for window in found]
+    return windows.classify(changed, edits, wanted)
+
+
+def _windows(
+    state: State,
+    agent: AgentState,
+    key: str,
+    target: CheckpointRow,
+    now: Held,
+    known: dict[str, Held],
+    *,
+    foreign: bool,
+) -> list[windows.Window]:
+    """The windows of one tree, from the log; the states that they begin and end with are added to ``known``."""
     captures = []
     target_seq = 0
     for row in state.captures:
@@ -77,7 +101,14 @@ def classes(
         if held is not None:
             known[held.name] = held
         captures.append(
-            windows.Capture(row.seq, row.agent, row.reason, row.turn, None if held is None else held.name)
+            windows.Capture(
+                row.seq,
+                row.agent,
+                row.reason,
+                row.turn,
+                None if held is None else held.name,
+                overlap=_overlaps(state, row),
+            )
         )
     spans = [
         windows.TurnSpan(other.id, turn.turn, turn.start_seq, turn.end_seq)
@@ -85,21 +116,21 @@ def classes(
         if _uses(other, key)
         for turn in other.turns.values()
     ]
-    rollbacks = _rollbacks(state, key, known)
-    found = windows.windows(
+    return windows.windows(
         captures,
         spans,
-        rollbacks,
+        list(_rollbacks(state, key, known)),
         agent=agent.id,
         target_seq=target_seq,
         now=windows.Capture(state.seq + 1, agent.id, "now", None, now.name),
         foreign=foreign,
     )
-    changed = [_changed(repository, known, window, wanted) for window in found]
-    edits = [
-        (turn, paths.from_json(path)) for _, turn, repo, path in agent.edits if _repo_key(agent, repo) == key
-    ]
-    return windows.classify(changed, edits, wanted)
+
+
+def _overlaps(state: State, row: CaptureRow) -> bool:
+    """Whether the next turn had begun before a capture was finished; a reused checkpoint's record doesn't say so of the second time."""
+    stored = state.agents[row.agent].checkpoints.get(row.checkpoint or "")
+    return stored is not None and row.outcome == "taken" and stored["overlap"]
 
 
 def _held(state: State, agent: str, checkpoint: str | None, key: str) -> Held | None:
@@ -137,6 +168,17 @@ def _rollbacks(state: State, key: str, known: dict[str, Held]) -> Iterable[windo
             expected=None if expected is None else expected.name,
             ok=bool(row["ok"]),
         )
+    for agent in state.agents.values():
+        if agent.rollback is not None and _uses(agent, key):
+            # It was cut off, or it runs in another tree of that agent's: what it wrote here, nobody can say.
+            yield windows.Rollback(
+                started_seq=agent.rollback["seq"],
+                ended_seq=None,
+                agent=agent.id,
+                after_seq=None,
+                expected=None,
+                ok=False,
+            )
 
 
 def _expected(row: dict[str, Any], agent: AgentState, key: str) -> Held | None:
@@ -164,11 +206,3 @@ def _changed(
         path for path in before.raw.keys() | after.raw.keys() if before.raw.get(path) != after.raw.get(path)
     )
     return window, found
-
-
-def raw_digest(raw: Mapping[bytes, str]) -> str | None:
-    """A digest of a list of raw bytes, for the plan: None when there are none."""
-    if not raw:
-        return None
-    rows = [{**paths.members(path), "sha256": sha256} for path, sha256 in sorted(raw.items())]
-    return hashlib.sha256(codec.dumps(rows)).hexdigest()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
+from turnback.clock import milliseconds
+from turnback.errors import Failed, Unsupported
 from turnback.gitstore import head, refs
 from turnback.gitstore.index import read_view
 from turnback.ids import number_of
 from turnback.operations.listing import verdict
+from turnback.operations.planning import foreign
+from turnback.policy import preflight
 from turnback.policy.grants import Grant
 from turnback.policy.heads import HeadFacts
+from turnback.policy.plan import Choices, OutsideChoice
 from turnback.policy.preflight import Facts
 
 if TYPE_CHECKING:
@@ -37,37 +43,55 @@ def gather(
     Raises:
         Failed: ``failed.checkpoint_git``: a tree is missing.
     """
-    state = context.state()
-    agent = state.agents.get(request.agent)
-    if agent is None:
-        return _facts(context, request, plan=plan, agent_exists=False)
-    row = agent.checkpoints.get(request.checkpoint)
-    if row is None or not agent.trees:
-        return _facts(
-            context, request, plan=plan, has_repo=bool(agent.trees), checkpoint_exists=row is not None
-        )
-    missing = _missing_ref(context, agent, row)
-    if missing is not None:
-        return _facts(context, request, plan=plan, missing_ref=missing)
+    with context.reading() as state:
+        agent = state.agents.get(request.agent)
+        if agent is None:
+            return _facts(context, request, plan=plan, agent_exists=False)
+        row = agent.checkpoints.get(request.checkpoint)
+        if row is None or not agent.trees:
+            has_repo = bool(agent.trees)
+            return _facts(context, request, plan=plan, has_repo=has_repo, checkpoint_exists=row is not None)
+        known = _of_state(context, request, state, agent, row, harness)
+        shared = {repo["repo"]: guarded(state, agent, repo) for repo in row["repos"]}
+    try:
+        known["rollback_running"] = _rolling(context, state, agent, busy)
+        known["checkpoint_pending"] = busy == "capture"
+        known["missing_ref"] = _missing_ref(context, agent, row)
+        if known["missing_ref"] is not None:
+            return _facts(context, request, plan=plan, missing_ref=known["missing_ref"])
+        for repo in row["repos"]:
+            shared[repo["repo"]] = shared[repo["repo"]] or _shared_with_another_log(context, agent, row, repo)
+        known["guarded"] = any(shared.values())
+        known["git_operations"] = _operations(context, row)
+        known["heads"] = head_facts(context, row, shared, keep_head=request.keep_head)
+    except (Failed, Unsupported):
+        # A tree is missing, or git can't read it. What the log alone knows comes first: an archived agent's tree may well be gone.
+        preflight.preflight(_facts(context, request, plan=plan, **known))
+        raise
+    return _facts(context, request, plan=plan, **known)
+
+
+def _of_state(
+    context: Context,
+    request: Request,
+    state: State,
+    agent: AgentState,
+    row: CheckpointRow,
+    harness: Conversational | None,
+) -> dict[str, Any]:
+    """The facts that the log alone knows."""
     principal = context.principal.id
-    return _facts(
-        context,
-        request,
-        plan=plan,
-        descendants=[]
+    return {
+        "descendants": []
         if principal not in state.agents
         else [found.id for found in state.descendants(str(principal))],
-        state=agent.state,
-        rollback_running=_rolling(state, agent, busy),
-        checkpoint_pending=busy == "capture",
-        stale_requests=list(agent.stale_requests),
-        live_children=sorted(child.id for child in state.descendants(agent.id) if child.live),
-        live_sharers=sorted(other.id for other in state.sharers(agent.id) if other.live),
-        git_operations=_operations(context, row),
-        verdict=verdict(agent, row, harness) if request.restore == "all" else None,
-        heads=head_facts(context, state, agent, row, keep_head=request.keep_head),
-        guarded=any(guarded(state, agent, repo) for repo in row["repos"]),
-    )
+        "state": agent.state,
+        "stale_requests": list(agent.stale_requests),
+        "live_children": sorted(child.id for child in state.descendants(agent.id) if child.live),
+        "live_sharers": sorted(other.id for other in state.sharers(agent.id) if other.live),
+        "verdict": verdict(agent, row, harness) if request.restore == "all" else None,
+        "guarded": any(guarded(state, agent, repo) for repo in row["repos"]),
+    }
 
 
 def _facts(context: Context, request: Request, *, plan: str | None, **known: Any) -> Facts:
@@ -118,10 +142,14 @@ def _repository(context: Context, repo: RepoRow) -> Repository:
     return context.repository({"repo": repo["repo"], "path": repo["path"], "key": repo["key"]})
 
 
-def _rolling(state: State, agent: AgentState, busy: str | None) -> str | None:
+def _rolling(context: Context, state: State, agent: AgentState, busy: str | None) -> str | None:
+    """The agent whose rollback runs here. One whose lock nobody holds was cut off: it runs no more, whatever the log still says."""
     if busy == "rollback" or (agent.rollback is not None and busy is not None):
         return agent.id
-    return next((other.id for other in state.sharers(agent.id) if other.rollback is not None), None)
+    for other in state.sharers(agent.id):
+        if other.rollback is not None and context.agent_lock(other.id).held_by_other() is not None:
+            return other.id
+    return None
 
 
 def _operations(context: Context, row: CheckpointRow) -> Sequence[tuple[str, str]]:
@@ -143,17 +171,42 @@ def guarded(state: State, agent: AgentState, repo: RepoRow) -> bool:
     return any(tree["key"] == repo["key"] for other in state.sharers(agent.id) for tree in other.trees)
 
 
+def _shared_with_another_log(context: Context, agent: AgentState, row: CheckpointRow, repo: RepoRow) -> bool:
+    """Whether another log takes checkpoints of the very tree, which then is guarded (DESIGN 10.11).
+
+    Only a repository with one working tree can say so: in one with several, the refs don't tell which of them another log works in.
+    """
+    if agent.isolation != "copy":
+        return False
+    repository = _repository(context, repo)
+    if repository.git_dir != repository.common_dir or os.path.isdir(
+        os.path.join(repository.common_dir, "worktrees")
+    ):
+        return False
+    return foreign(context, repository, milliseconds(row["at"]))
+
+
+def choices(
+    context: Context, request: Request, agent: AgentState, row: CheckpointRow, repo: RepoRow
+) -> Choices:
+    """The caller's choices for one tree."""
+    outside = None if request.outside is None else OutsideChoice(request.outside)
+    with context.reading() as state:
+        shared = guarded(state, agent, repo)
+    return Choices(outside, guarded=shared or _shared_with_another_log(context, agent, row, repo))
+
+
 def head_facts(
-    context: Context, state: State, agent: AgentState, row: CheckpointRow, *, keep_head: bool
+    context: Context, row: CheckpointRow, shared: dict[str, bool], *, keep_head: bool
 ) -> list[HeadFacts]:
     """Where HEAD was and is in each repository, and what lies between where it may have to move (7.5)."""
     found = []
     for repo in row["repos"]:
         repository = _repository(context, repo)
         now = repository.head()
-        shared = guarded(state, agent, repo)
+        is_guarded = shared[repo["repo"]]
         between = head.Distance(ancestor=False)
-        if not shared and not keep_head and repo["head"] is not None and now.commit is not None:
+        if not is_guarded and not keep_head and repo["head"] is not None and now.commit is not None:
             between = head.distance(repository, repo["head"], now.commit)
         found.append(
             HeadFacts(
@@ -166,7 +219,7 @@ def head_facts(
                 dropped=len(between.dropped),
                 pushed_commits=between.pushed,
                 pushed_refs=between.refs,
-                guarded=shared,
+                guarded=is_guarded,
             )
         )
     return found

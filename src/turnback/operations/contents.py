@@ -7,20 +7,28 @@ conversion may apply under the checkpoint's attributes. What is there is compare
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import TYPE_CHECKING
 
-from turnback.changes import EXECUTABLE, LINK, Entry
-from turnback.gitstore import convert, objects, trees
-from turnback.gitstore.process import GitFailed
-from turnback.native.files import Beneath, Look, NotRegular
+from turnback import paths
+from turnback.changes import EXECUTABLE, FOLDER, LINK, Entry
+from turnback.errors import Failed
+from turnback.gitstore import convert, objects, process, trees
+from turnback.native.files import Look, NotRegular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from turnback.gitstore.settings import Settings
+    from turnback.native.files import Beneath
     from turnback.operations.context import Context
     from turnback.operations.planning import TreePlan
     from turnback.policy.plan import Step
+
+
+# Where git may look for the attributes of a whole system; which one depends on how it was built.
+_SYSTEM = ("/etc/gitattributes", "/usr/local/etc/gitattributes", "/opt/homebrew/etc/gitattributes")
+_UNSET = (b"unspecified", b"unset", b"set", b"")
 
 
 class Contents:
@@ -38,8 +46,21 @@ class Contents:
         self.unavailable: set[bytes] = set()
         self._smudged: dict[bytes, str] = {}
 
-    def prepare(self, steps: Iterable[Step]) -> None:
-        """Let git write out every file that a conversion may apply to, into the scratch folder."""
+    def prepare(self, steps: Sequence[Step]) -> None:
+        """Let git write out every file that a conversion may apply to, into the scratch folder; the rest must be at hand.
+
+        Raises:
+            MissingObject: a blob is gone.
+            Failed: ``failed.pool``: kept bytes are gone.
+        """
+        for step in steps:
+            if step.raw is not None:
+                if not self.context.pool.has(step.raw):
+                    raise Failed(
+                        "pool", f"kept bytes of {paths.text(step.path)} are missing", sha256=step.raw
+                    )
+            elif step.target is not None and not objects.exists(self.part.repository, step.target.oid):
+                raise objects.MissingObject(step.target.oid, self.part.repository.path)
         files = {
             step.path: step.target
             for step in steps
@@ -52,34 +73,66 @@ class Contents:
         )
         if not attributes and not self._converts():
             return
-        self._smudge(files, {path: entry for path, entry in attributes.items() if entry.mode != LINK}, "0")
+        self._smudge(
+            files, {path: entry for path, entry in attributes.items() if entry.mode not in (LINK, FOLDER)}
+        )
 
     def _converts(self) -> bool:
+        """Whether anything but the checkpoint's own attributes may change a file's bytes on its way out."""
         settings = self.settings
+        files = (
+            settings.attributes_file,
+            os.path.join(self.part.repository.common_dir, "info", "attributes"),
+            *_SYSTEM,
+        )
         return (
             settings.autocrlf != "false"
             or settings.eol == "crlf"
-            or os.path.exists(settings.attributes_file)
-            or os.path.exists("/etc/gitattributes")
-            or os.path.exists(os.path.join(self.part.repository.common_dir, "info", "attributes"))
+            or settings.attributes_tree
+            or any(map(os.path.exists, files))
         )
 
-    def _smudge(self, files: dict[bytes, Entry], attributes: dict[bytes, Entry], name: str) -> None:
-        folder = os.path.join(self.scratch, name)
-        os.mkdir(folder, 0o700)
-        try:
-            out = convert.smudge(self.part.repository, files, attributes, folder)
-        except GitFailed:
-            if len(files) == 1:
-                self.unavailable.update(files)
-                return
-            # One required filter took the batch with it: halve until it stands alone.
-            paths = sorted(files)
-            half = len(paths) // 2
-            self._smudge({path: files[path] for path in paths[:half]}, attributes, name + "0")
-            self._smudge({path: files[path] for path in paths[half:]}, attributes, name + "1")
-            return
-        self._smudged.update(dict.fromkeys(files, out))
+    def _smudge(self, files: dict[bytes, Entry], attributes: dict[bytes, Entry]) -> None:
+        repository = self.part.repository
+
+        def write(batch: Sequence[bytes]) -> None:
+            folder = tempfile.mkdtemp(dir=self.scratch)
+            out = convert.smudge(repository, {path: files[path] for path in batch}, attributes, folder)
+            self._smudged.update(dict.fromkeys(batch, out))
+
+        failed = convert.in_halves(sorted(files), write)
+        self.unavailable.update(failed)
+        unfiltered = self._unfiltered(failed, attributes)
+        if unfiltered:
+            # No filter's fault: a full disk, say. To leave these alone would look as if nothing had gone wrong.
+            name = paths.text(unfiltered[0])
+            raise Failed(
+                "checkpoint_git",
+                f"git can't write {name} out",
+                reason=f"git checkout-index failed for {name}",
+            )
+
+    def _unfiltered(self, failed: Sequence[bytes], attributes: dict[bytes, Entry]) -> list[bytes]:
+        """Those of some paths to which neither an external filter nor an encoding applies."""
+        if not failed:
+            return []
+        folder = tempfile.mkdtemp(dir=self.scratch)
+        index_file = os.path.join(folder, "attributes.index")
+        extra = {
+            "GIT_DIR": self.part.repository.git_dir,
+            "GIT_WORK_TREE": folder,
+            "GIT_INDEX_FILE": index_file,
+        }
+        convert.fill(self.part.repository, attributes, extra, None)
+        output = process.run(
+            folder,
+            ["check-attr", "-z", "--stdin", "filter", "working-tree-encoding"],
+            stdin=[path + b"\0" for path in failed],
+            extra=extra,
+        )
+        rows = process.split(output)
+        converted = {rows[at] for at in range(0, len(rows), 3) if rows[at + 2] not in _UNSET}
+        return [path for path in failed if path not in converted]
 
     def data(self, step: Step) -> bytes:
         """The bytes to write for a step.
@@ -99,44 +152,36 @@ class Contents:
 
 
 def verified(
-    part: TreePlan, settings: Settings, steps: Sequence[Step], scratch: str
+    part: TreePlan, settings: Settings, steps: Sequence[Step], scratch: str, tree: Beneath
 ) -> tuple[dict[bytes, Look], list[bytes]]:
     """Look at every path that will be replaced or deleted: what is there, and which ones aren't what S holds any more."""
     looks: dict[bytes, Look] = {}
     doubtful: dict[bytes, Look] = {}
     changed = []
     raw = {item.path: item.sha256 for item in part.captured.snapshot.raw}
-    with Beneath(part.repository.path) as tree:
-        for step in steps:
-            if step.state is None and step.path not in raw:
-                continue
-            look = _look(tree, step.path)
-            if look is None or not _same_kind(step.state, look, settings):
-                changed.append(step.path)
-            elif raw.get(step.path) == look.sha256 or (
-                step.state is not None and look.blob == step.state.oid
-            ):
-                looks[step.path] = look
-            elif step.path in raw or look.kind == "link":
-                changed.append(step.path)
+    for step in steps:
+        if step.state is None and step.path not in raw:
+            continue
+        look = _look(tree, step.path)
+        if look is None or not _same_kind(step.state, look, settings):
+            changed.append(step.path)
+        elif raw.get(step.path) == look.sha256 or (step.state is not None and look.blob == step.state.oid):
+            looks[step.path] = look
+        elif step.path in raw or look.kind == "link":
+            changed.append(step.path)
+        else:
+            doubtful[step.path] = look
+    if doubtful:
+        # Not the stored bytes: they may still be what git's clean makes the stored ones of.
+        cleaned = _cleaned(part, doubtful, scratch)
+        states = {step.path: step.state for step in steps}
+        for path, look in doubtful.items():
+            state, again = states[path], _look(tree, path)
+            same = again is not None and again.same_content(look)
+            if same and state is not None and cleaned.get(path) == state.oid:
+                looks[path] = look
             else:
-                doubtful[step.path] = look
-        if doubtful:
-            # Not the stored bytes: they may still be what git's clean makes the stored ones of.
-            cleaned = _cleaned(part, doubtful, scratch)
-            states = {step.path: step.state for step in steps}
-            for path, look in doubtful.items():
-                state = states[path]
-                again = _look(tree, path)
-                if (
-                    state is not None
-                    and cleaned.get(path) == state.oid
-                    and again is not None
-                    and again.same_content(look)
-                ):
-                    looks[path] = look
-                else:
-                    changed.append(path)
+                changed.append(path)
     return looks, changed
 
 
@@ -164,6 +209,6 @@ def _cleaned(part: TreePlan, doubtful: dict[bytes, Look], scratch: str) -> dict[
     index = {
         path: entry
         for path, entry in trees.lookup(part.repository, part.captured.snapshot.tree, wanted).items()
-        if entry.mode not in (LINK, 0o040000)
+        if entry.mode not in (LINK, FOLDER)
     }
     return convert.clean(part.repository, list(doubtful), index, scratch)

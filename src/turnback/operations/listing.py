@@ -57,10 +57,13 @@ def checkpoints(
         rows = [row for row in rows if row.get("turn") == wanted]
     rows = rows[::-1][:limit]
     pending = context.agent_lock(agent_id).held_by_other() is not None and agent.rollback is None
-    return CheckpointList(agent_id, pending, tuple(_item(agent, row, harness) for row in rows))
+    turns = _turns(agent)
+    return CheckpointList(agent_id, pending, tuple(_item(turns, row, harness) for row in rows))
 
 
-def _item(agent: AgentState, row: CheckpointRow, harness: Conversational | None) -> Checkpoint:
+def _item(
+    turns: list[conversation.TurnFacts], row: CheckpointRow, harness: Conversational | None
+) -> Checkpoint:
     return Checkpoint(
         checkpoint=row["checkpoint"],
         reason=row["reason"],
@@ -69,7 +72,7 @@ def _item(agent: AgentState, row: CheckpointRow, harness: Conversational | None)
         at=row["at"],
         mid_turn=row["mid_turn"],
         overlap=row["overlap"],
-        conversation=verdict(agent, row, harness).possible,
+        conversation=_verdict(turns, row, harness).possible,
         label=row.get("label"),
         repos=tuple(_repo(repo) for repo in row["repos"]),
     )
@@ -86,16 +89,25 @@ def _repo(row: RepoRow) -> dict[str, Any]:
 
 def verdict(agent: AgentState, row: CheckpointRow, harness: Conversational | None) -> Verdict:
     """What going back to a checkpoint means for the conversation (section 8)."""
+    return _verdict(_turns(agent), row, harness)
+
+
+def _turns(agent: AgentState) -> list[conversation.TurnFacts]:
+    return [
+        conversation.TurnFacts(turn.turn, turn.dropped, turn.harness_turn, turn.harness_end)
+        for turn in list(agent.turns.values())
+    ]
+
+
+def _verdict(
+    turns: list[conversation.TurnFacts], row: CheckpointRow, harness: Conversational | None
+) -> Verdict:
     point = conversation.Point(
         through_turn=row["through_turn"],
         reason=row["reason"],
         mid_turn=row["mid_turn"],
         overlap=row["overlap"],
     )
-    turns = [
-        conversation.TurnFacts(turn.turn, turn.dropped, turn.harness_turn, turn.harness_end)
-        for turn in list(agent.turns.values())
-    ]
     rewind = bool(harness is not None and getattr(harness, "can_rewind", False))
     needs = getattr(harness, "needs", None) if harness is not None else None
     return conversation.conversation(point, turns, rewind=rewind, needs=() if needs is None else (needs,))

@@ -6,19 +6,20 @@ question that can't be answered counts as the answer that leaves a path alone.
 
 from __future__ import annotations
 
-import os
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from turnback import paths
-from turnback.changes import GITLINK, Change, Entry
+from turnback.changes import GITLINK, Change
+from turnback.clock import milliseconds
 from turnback.errors import TurnbackError
-from turnback.gitstore import ignore, refs, trees
+from turnback.gitstore import head, ignore, refs, settings, trees
 from turnback.limits import Skipped, SkipReason
 from turnback.native.files import Beneath, NotRegular
 from turnback.operations import attribution
 from turnback.operations.attribution import Held
+from turnback.operations.present import Present
 from turnback.policy.plan import Covers, Found, PathCase, Plan, plan
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from turnback.operations.context import Context
     from turnback.policy.plan import Choices, Step
     from turnback.records.events import CheckpointRow, RepoRow
-    from turnback.records.state import AgentState, State
+    from turnback.records.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,7 @@ class TreePlan:
 
 def plan_tree(
     context: Context,
-    state: State,
-    agent: AgentState,
+    agent_id: str,
     checkpoint: CheckpointRow,
     target: RepoRow,
     captured: Captured,
@@ -76,30 +76,26 @@ def plan_tree(
         MissingObject: an object of the checkpoint is gone.
     """
     repository = captured.repository
+    configured = settings.read(repository)
     now = Held(captured.snapshot.tree, {raw.path: raw.sha256 for raw in captured.snapshot.raw})
     then = Held.of(target)
     changed = _differences(repository, then, now)
-    skipped_then = [_skipped(item) for item in target["skipped"]]
-    skipped_now = list(captured.snapshot.skipped)
+    covers = _covers(target, captured, changed)
     wanted = {change.path for change in changed}
-    covers = Covers(
-        {
-            change.path: change.new.oid
-            for change in changed
-            if change.new is not None and change.new.mode == GITLINK
-        },
-        [change.path for change in changed if change.old is not None and change.old.mode == GITLINK],
-        skipped_then,
-        skipped_now,
-    )
     classes = attribution.classes(
-        state, agent, repository, checkpoint, now, wanted, foreign=_foreign(state, repository)
+        context,
+        agent_id,
+        repository,
+        checkpoint,
+        now,
+        wanted,
+        foreign=bool(wanted) and foreign(context, repository, milliseconds(checkpoint["at"])),
     )
-    deletions = [change.path for change in changed if change.new is None]
+    deletions = [change.path for change in changed if change.new is None and covers.of(change.path) is None]
     ignored_now, ignored_then = _ignored(context, repository, target, deletions)
     cases = []
     with Beneath(repository.path) as tree:
-        looks = _Looks(repository, tree, now.tree)
+        present = Present(repository, configured, tree, now.tree, changed)
         for change in changed:
             entry = change.new or change.old
             cases.append(
@@ -107,7 +103,7 @@ def plan_tree(
                     path=change.path,
                     target=change.new,
                     state=change.old,
-                    found=looks.at(change.path, change.old),
+                    found=present.at(change.path, change.old),
                     target_raw=then.raw.get(change.path),
                     state_raw=now.raw.get(change.path),
                     path_class=classes.get(change.path),
@@ -115,19 +111,10 @@ def plan_tree(
                     ignored_then=change.path in ignored_then,
                     ignored_now=change.path in ignored_now,
                     refused=paths.refusal(change.path, link=entry is not None and stat.S_ISLNK(entry.mode)),
+                    collides=present.collides(change.path),
                 )
             )
-        # Left out on either side and equal in both trees: reported all the same, since a rollback doesn't restore them. Not the paths
-        # outside a sparse checkout: they are the same on purpose, and there may be hundreds of thousands.
-        cases.extend(
-            PathCase(path=path, target=None, state=None, found=Found.FILE, cover=covers.of(path))
-            for path in {
-                item.path.rstrip(b"/")
-                for item in (*skipped_then, *skipped_now)
-                if item.reason is not SkipReason.SKIP_WORKTREE
-            }
-            - wanted
-        )
+    cases += _left_out(target, captured, covers, wanted)
     return TreePlan(
         captured,
         target,
@@ -135,6 +122,35 @@ def plan_tree(
         then.raw,
         {paths.from_json(row["path"]): row["mode"] for row in target.get("modes", [])},
     )
+
+
+def _covers(target: RepoRow, captured: Captured, changed: Collection[Change]) -> Covers:
+    """The gitlinks and skipped paths of both sides."""
+    return Covers(
+        {
+            change.path: change.new.oid
+            for change in changed
+            if change.new is not None and change.new.mode == GITLINK
+        },
+        [change.path for change in changed if change.old is not None and change.old.mode == GITLINK],
+        [_skipped(item) for item in target["skipped"]],
+        captured.snapshot.skipped,
+    )
+
+
+def _left_out(
+    target: RepoRow, captured: Captured, covers: Covers, known: Collection[bytes]
+) -> Iterable[PathCase]:
+    """What a capture left out on either side, equal in both trees: reported all the same, since a rollback doesn't restore it.
+
+    Not the paths outside a sparse checkout: they are the same on purpose, and there may be hundreds of thousands.
+    """
+    skipped = (*(_skipped(item) for item in target["skipped"]), *captured.snapshot.skipped)
+    found = {item.path.rstrip(b"/") for item in skipped if item.reason is not SkipReason.SKIP_WORKTREE}
+    return [
+        PathCase(path=path, target=None, state=None, found=Found.FILE, cover=covers.of(path))
+        for path in found - set(known)
+    ]
 
 
 def _differences(repository: Repository, then: Held, now: Held) -> list[Change]:
@@ -167,18 +183,29 @@ def _skipped(item: Mapping[str, object]) -> Skipped:
     return Skipped(paths.from_json(item), int(str(item["bytes"])), SkipReason(str(item["reason"])))
 
 
-def _foreign(state: State, repository: Repository) -> bool:
-    """Whether the tree's repository has checkpoint refs that no record of this log names: another log works here (DESIGN 10.11)."""
-    ours = {
-        refs.checkpoint_ref(agent.id, int(checkpoint[1:]))
-        for agent in state.agents.values()
-        for checkpoint in (*agent.checkpoints, *agent.pruned)
-    }
-    for name in refs.listed(repository):
-        owner = name.removeprefix(refs.PREFIX).rpartition("/")[0]
-        if name not in ours and owner not in state.agents:
-            return True
-    return False
+def foreign(context: Context, repository: Repository, since: int) -> bool:
+    """Whether another log takes checkpoints in this repository, too (DESIGN 10.11): a ref that no record of ours names says so.
+
+    Only refs that were made since a moment (milliseconds) count: an older one, or one that a killed process of ours left before it could
+    log it, tells nothing about what happened since. The refs of all working trees of a repository are in one place, so another log that
+    works in another one of them counts too: the answer is then more careful than it needs to be.
+    """
+    held = refs.listed(repository)
+    with context.reading() as state:
+        unknown = [oid for name, oid in held.items() if not _is_ours(state, name)]
+    return any(head.commit_time(repository, oid) * 1000 >= since - 999 for oid in unknown)
+
+
+def _is_ours(state: State, name: str) -> bool:
+    owner, _, number = name.removeprefix(refs.PREFIX).rpartition("/")
+    agent = state.agents.get(owner)
+    if agent is None or not number.isdecimal():
+        return False
+    checkpoint = f"k{number}"
+    # One that is still to come: its capture is just making the ref, and will log it.
+    return (
+        checkpoint in agent.checkpoints or checkpoint in agent.pruned or int(number) >= agent.next_checkpoint
+    )
 
 
 def _ignored(
@@ -208,62 +235,6 @@ def _ignored(
     except (TurnbackError, OSError):
         then = set(wanted)
     return now, then
-
-
-class _Looks:
-    """What lstat finds at a path, and whether S holds it."""
-
-    def __init__(self, repository: Repository, tree: Beneath, state_tree: str) -> None:
-        self.repository = repository
-        self.tree = tree
-        self.state_tree = state_tree
-
-    def at(self, path: bytes, state: Entry | None) -> Found:
-        """Look at one path without following a link anywhere."""
-        for above in paths.parents(path):
-            found = self.tree.lstat(above)
-            if found is None:
-                return Found.ABSENT
-            if not stat.S_ISDIR(found.st_mode):
-                # A parent that S holds as a file or link is taken away by the plan first; anything else is in the way.
-                held = trees.lookup(self.repository, self.state_tree, [above]).get(above)
-                return (
-                    Found.ABSENT if held is not None and not stat.S_ISDIR(held.mode) else Found.PARENT_BLOCKED
-                )
-        found = self.tree.lstat(path)
-        if found is None:
-            return Found.ABSENT
-        if stat.S_ISREG(found.st_mode):
-            return Found.FILE
-        if stat.S_ISLNK(found.st_mode):
-            return Found.LINK
-        if not stat.S_ISDIR(found.st_mode):
-            return Found.OTHER
-        return self._folder(path) if state is None or state.mode != GITLINK else Found.FOLDER_WITH_UNCAPTURED
-
-    def _folder(self, path: bytes) -> Found:
-        files = []
-        try:
-            for folder, folders, names in os.walk(
-                os.path.join(os.fsencode(self.repository.path), path), onerror=_raise
-            ):
-                inside = os.path.relpath(folder, os.fsencode(self.repository.path))
-                if b".git" in folders or b".git" in names:
-                    return Found.FOLDER_WITH_UNCAPTURED
-                files += [inside + b"/" + name for name in names]
-                files += [
-                    inside + b"/" + name for name in folders if os.path.islink(os.path.join(folder, name))
-                ]
-        except OSError:
-            return Found.FOLDER_WITH_UNCAPTURED
-        if not files:
-            return Found.FOLDER_EMPTY
-        held = trees.lookup(self.repository, self.state_tree, files)
-        return Found.FOLDER_OF_CAPTURED if len(held) == len(files) else Found.FOLDER_WITH_UNCAPTURED
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 def raw_after(part: TreePlan, steps: Iterable[Step]) -> dict[bytes, str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from turnback.operations import holding, leftovers
 from turnback.records.events import Record
 
 if TYPE_CHECKING:
     from turnback.operations.context import Context
+    from turnback.records.state import State
 
 INTERRUPTED = "failed.rollback_interrupted"
 
@@ -16,39 +19,64 @@ def note_interrupted(context: Context) -> list[str]:
     """Record each rollback that began and never ended, and whose process is gone; gives the agents' ids.
 
     A rollback holds its agent's lock as long as it lives, so a lock that is free means that nobody is at it any more. Nothing is resumed and
-    nothing is written to any tree: doing that unasked, on the memory of a plan, is what plans are there to prevent.
+    nothing is written to any tree: doing that unasked, on the memory of a plan, is what plans are there to prevent. What such a
+    rollback left in its own places is put away (``turnback.operations.leftovers``).
     """
     noted = []
-    for agent in list(context.log.refresh().agents.values()):
-        if agent.rollback is None:
-            continue
+    for agent_id in _suspects(context, context.log.refresh()):
         context.make_folders()
-        lock = context.agent_lock(agent.id)
+        lock = context.agent_lock(agent_id)
         if not lock.try_acquire():
             continue
         try:
-            started = context.state().agent(agent.id).rollback
-            if started is None:
-                continue
-            data = {
-                "agent": agent.id,
-                "checkpoint": started["checkpoint"],
-                "safety": started["safety"],
-                "restore": started["restore"],
-                "ok": False,
-                "code": INTERRUPTED,
-            }
-            reason = (
-                f"a rollback of {agent.id} to {started['checkpoint']} was cut off; the files may be half way. "
-                f"{started['safety']} holds the state before it: turnback agent rollback --agent={agent.id} "
-                f"--checkpoint={started['safety']} --restore=files --dry-run"
-            )
-            records = [
-                Record("rollback.ended", data),
-                Record("attention.raised", {"agent": agent.id, "kind": "review", "reason": reason}),
-            ]
-            context.log.append(records)
-            noted.append(agent.id)
+            interrupted = end_interrupted(context, agent_id)
+            if interrupted:
+                noted.append(agent_id)
+            leftovers.clear_locks(context, agent_id)
+            kept = leftovers.clear(context, agent_id, in_tree=False)
+            # What goes on waiting was named when it began to: by the rollback's result, or now if that never came.
+            told = [one for one in kept if interrupted or one.place is None]
+            context.log.append(leftovers.tell(agent_id, told))
         finally:
             lock.release()
     return noted
+
+
+def end_interrupted(context: Context, agent_id: str) -> bool:
+    """Record the end of an agent's rollback that was cut off, if there is one. The agent's lock is held."""
+    started = context.state().agent(agent_id).rollback
+    if started is None:
+        return False
+    data = {
+        "agent": agent_id,
+        "checkpoint": started["checkpoint"],
+        "safety": started["safety"],
+        "restore": started["restore"],
+        "ok": False,
+        "code": INTERRUPTED,
+    }
+    reason = (
+        f"a rollback of {agent_id} to {started['checkpoint']} was cut off; the files may be half way. "
+        f"{started['safety']} holds the state before it: turnback agent rollback --agent={agent_id} "
+        f"--checkpoint={started['safety']} --restore=files --dry-run"
+    )
+    context.log.append(
+        [
+            Record("rollback.ended", data),
+            Record("attention.raised", {"agent": agent_id, "kind": "review", "reason": reason}),
+        ],
+        durable=True,
+    )
+    return True
+
+
+def _suspects(context: Context, state: State) -> list[str]:
+    """The agents with a rollback that may have been cut off, and those of which something may still lie about."""
+    found = [agent.id for agent in list(state.agents.values()) if agent.rollback is not None]
+    if os.path.isdir(os.path.join(context.state_dir, "holding")):
+        found += [
+            str(about["agent"])
+            for _, about, _ in holding.read_notes(context.state_dir)
+            if about.get("agent") in state.agents
+        ]
+    return list(dict.fromkeys(found))

@@ -7,16 +7,15 @@ step functions stand below in that order. Nothing is written before the safety c
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from turnback import paths
-from turnback.errors import TimedOut, TurnbackError
-from turnback.gitstore import ignore, trees
-from turnback.native.files import sync
-from turnback.operations import capture, checks, listing, planning
-from turnback.operations.changeover import Changeover
+from turnback.errors import Failed, TurnbackError
+from turnback.gitstore import ignore, stores, trees
+from turnback.operations import capture, checks, leftovers, listing, planning, recovery
+from turnback.operations.changeover import Changeover, staged_alone, sync_once
 from turnback.operations.results import (
     ConversationResult,
     HeadResult,
@@ -27,6 +26,7 @@ from turnback.operations.results import (
     RollbackPlan,
     path_members,
 )
+from turnback.operations.wayback import Attempt, log_quietly, take_back
 from turnback.policy import conversation as talk
 from turnback.policy import plan as planned
 from turnback.policy import preflight
@@ -41,16 +41,27 @@ if TYPE_CHECKING:
     from turnback.policy.conversation import Verdict
     from turnback.policy.heads import HeadMove
     from turnback.policy.preflight import Facts
-    from turnback.records.events import CheckpointRow, RepoRow
-    from turnback.records.state import AgentState, State
+    from turnback.records.events import CheckpointRow
+    from turnback.records.state import AgentState
 
 
 class Conversational(Protocol):
     """What a rollback asks of an agent's adapter (``turnback.workspace.Harness`` has the words)."""
 
-    name: str
-    can_rewind: bool
-    needs: str | None
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        ...
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether ``rewind`` works."""
+        ...
+
+    @property
+    def needs(self) -> str | None:
+        """Which id of a turn ``rewind`` needs."""
+        ...
 
     def rewind(
         self, *, session: str | None, through_turn: str, harness_turn: str | None, harness_end: str | None
@@ -116,24 +127,33 @@ def run(context: Context, request: Request, plan: str, harness: Conversational |
     """Do what the plan says, if it is still the plan (7.4).
 
     Raises:
-        Conflict: ``conflict.rollback_stale``, and every conflict of the preflight; nothing has changed.
+        Conflict: ``conflict.rollback_stale``, and every conflict of the preflight; nothing has changed. ``conflict.index_locked``,
+            ``conflict.branch_locked``: another git command is at work where HEAD would move; nothing has changed either.
         Failed: ``failed.rollback_undone``, ``failed.rollback_partial``.
     """
     with _holding(context, request, harness, plan):
         ready = _prepare(context, request, harness, plan)
         if ready.plan != plan:
             raise preflight.rollback_stale(request.checkpoint)
-        with ExitStack() as stack:
-            changeover = stack.enter_context(Changeover(context, request.agent, ready.parts, ready.moves))
-            safety = _make_safe(context, request, ready)
-            session = None
+        _put_away(context, request.agent)
+        with Changeover(context, request.agent, ready.parts, ready.moves) as changeover:
+            safety = _make_safe(context, ready)
             try:
+                _start(context, request, safety, changeover)
                 session = _rewind(ready, harness)
-                changeover.apply()
+                changeover.apply(safety)
                 after, exact = _look_again(context, request, ready, changeover)
+                _commit(context, request, ready, safety, after, session, changeover)
             except BaseException as error:
-                raise changeover.failed(error, safety, request.restore, request.checkpoint) from error
-            _commit(context, request, ready, safety, after, session, changeover)
+                attempt = Attempt(request.agent, request.checkpoint, request.restore, safety)
+                failed = take_back(context, attempt, changeover, error)
+                if failed is error:
+                    raise
+                raise failed from error
+            changeover.over = True
+            told = len(changeover.kept)
+            changeover.finish()
+            log_quietly(context, leftovers.tell(request.agent, changeover.kept[told:]))
         return RollbackDone(
             agent=request.agent,
             checkpoint=request.checkpoint,
@@ -141,7 +161,7 @@ def run(context: Context, request: Request, plan: str, harness: Conversational |
             restore=request.restore,
             safety=safety,
             after=after,
-            exact=exact,
+            exact=exact and not changeover.changed,
             conversation=_conversation(request, ready.verdict, session),
             shared_with=ready.shared_with,
             children=ready.children,
@@ -154,29 +174,20 @@ def _holding(
     context: Context, request: Request, harness: Conversational | None, plan: str | None
 ) -> Iterator[None]:
     """Hold the agent and its trees; when somebody else holds the agent, the preflight says what that means (7.1, 5 and 6)."""
-    state = context.state()
-    agent = state.agents.get(request.agent)
+    agent = context.state().agents.get(request.agent)
     if agent is None:
         preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=None))
         raise AssertionError("an agent that doesn't exist passed the preflight")
     context.make_folders()
     lock = context.agent_lock(agent.id)
-    if not lock.try_acquire():
-        busy = "rollback" if context.state().agent(agent.id).rollback is not None else "capture"
-        preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=busy))
-    else:
+    busy = None
+    if lock.try_acquire():
         lock.release()
-    preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=None))
-    try:
-        with context.holding(agent, agent.trees, context.config.checkpoints.timeout_seconds):
-            yield
-    except TimedOut as error:
-        if error.code != "timeout.lock":
-            raise
-        raise TimedOut(
-            "checkpoint",
-            f"another agent's capture or rollback of the same tree takes too long: {error.message}",
-        ) from error
+    else:
+        busy = "rollback" if context.state().agent(agent.id).rollback is not None else "capture"
+    preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=busy))
+    with context.holding(agent, agent.trees, context.config.checkpoints.timeout_seconds):
+        yield
 
 
 def _prepare(
@@ -185,29 +196,41 @@ def _prepare(
     """Preflight 1 to 12, then S, then 13, then the digest (X-01). The locks are held."""
     facts = checks.gather(context, request, harness, plan=plan, busy=None)
     preflight.preflight(facts)
-    state = context.state()
-    agent = state.agent(request.agent)
+    agent = context.state().agent(request.agent)
     row = agent.checkpoints[request.checkpoint]
-    wanted = {repo["repo"] for repo in row["repos"]}
+    wanted = {repo["repo"]: repo for repo in row["repos"]}
     captured = [
         one for one in capture.store(context, agent, capture.limits(context)) if one.tree["repo"] in wanted
     ]
-    by_repo = {repo["repo"]: repo for repo in row["repos"]}
+    gone = wanted.keys() - {one.tree["repo"] for one in captured}
+    if gone:
+        repo = min(gone)
+        reason = f"{repo} is no longer a repository of {agent.id}"
+        raise Failed(
+            "checkpoint_git", f"{reason}, so {request.checkpoint} can't be restored", repo=repo, reason=reason
+        )
+    heads = {head.repo: head.now_head for head in facts.heads}
+    if any(one.snapshot.head.commit != heads[one.tree["repo"]] for one in captured):
+        raise preflight.rollback_stale(
+            request.checkpoint
+        )  # HEAD moved between the look at it and the capture
     parts = [
         planning.plan_tree(
             context,
-            state,
-            agent,
+            agent.id,
             row,
-            by_repo[one.tree["repo"]],
+            wanted[one.tree["repo"]],
             one,
-            _choices(request, state, agent, by_repo[one.tree["repo"]]),
+            checks.choices(context, request, agent, row, wanted[one.tree["repo"]]),
         )
         for one in captured
     ]
     refused = preflight.outside_edits({part.repo: part.plan.conflicts for part in parts})
     if refused is not None:
         raise refused
+    with context.reading() as state:
+        shared_with = tuple(sorted(other.id for other in state.sharers(agent.id)))
+        children = tuple(sorted(child.id for child in state.descendants(agent.id) if not child.archived))
     return _Prepared(
         agent=agent,
         row=row,
@@ -216,14 +239,9 @@ def _prepare(
         moves={head.repo: head_move(head, keep_head=request.keep_head) for head in facts.heads},
         verdict=listing.verdict(agent, row, harness),
         plan=_digest(request, parts),
-        shared_with=tuple(sorted(other.id for other in state.sharers(agent.id))),
-        children=tuple(sorted(child.id for child in state.descendants(agent.id) if not child.archived)),
+        shared_with=shared_with,
+        children=children,
     )
-
-
-def _choices(request: Request, state: State, agent: AgentState, repo: RepoRow) -> planned.Choices:
-    outside = None if request.outside is None else planned.OutsideChoice(request.outside)
-    return planned.Choices(outside, guarded=checks.guarded(state, agent, repo))
 
 
 def _digest(request: Request, parts: Sequence[TreePlan]) -> str:
@@ -237,33 +255,56 @@ def _digest(request: Request, parts: Sequence[TreePlan]) -> str:
     )
 
 
-def _make_safe(context: Context, request: Request, ready: _Prepared) -> str:
-    """Step 2: the safety checkpoint from S, then ``rollback.started``, both on disk before anything is written (V-036, V-253)."""
+def _put_away(context: Context, agent: str) -> None:
+    """Record an earlier rollback of this agent that was cut off, and put away what it left, also in the trees: somebody asked now."""
+    recovery.end_interrupted(context, agent)
+    leftovers.clear_locks(context, agent)
+    context.log.append(leftovers.tell(agent, leftovers.clear(context, agent, in_tree=True)))
+
+
+def _make_safe(context: Context, ready: _Prepared) -> str:
+    """Step 2: the safety checkpoint from S, on disk before anything is written (V-036, V-253, DESIGN 10.2)."""
     captured = [part.captured for part in ready.parts]
     taken = capture.publish(context, ready.agent, captured, capture.Moment("pre_rollback"), durable=True)
-    for part in ready.parts:
-        for folder in {part.repository.common_dir, part.repository.git_dir}:
-            sync(folder)
-    sync(context.state_dir)
+    if any(part.plan.steps for part in ready.parts) or any(move.moves for move in ready.moves.values()):
+        try:
+            sync_once(
+                folder
+                for part in ready.parts
+                for folder in (part.repository.git_dir, *stores.folders(part.repository), context.state_dir)
+            )
+        except OSError as error:
+            raise Failed(
+                "checkpoint_git",
+                f"the safety checkpoint {taken.checkpoint} can't be made sure of: {error}; nothing was rolled back",
+                reason=str(error),
+            ) from error
+    return taken.checkpoint
+
+
+def _start(context: Context, request: Request, safety: str, changeover: Changeover) -> None:
+    """Log ``rollback.started``, on disk before anything is written; what only an index holds is named there."""
+    repos = []
+    for tree in changeover.trees:
+        row: dict[str, Any] = {
+            "repo": tree.part.repo,
+            "path": tree.part.target["path"],
+            "tree": tree.part.captured.snapshot.tree,
+            "target": tree.part.target["tree"],
+        }
+        if tree.index_sha256 is not None:
+            row["index"] = {"sha256": tree.index_sha256, "staged": tree.staged}
+        repos.append(row)
     data = {
         "agent": request.agent,
         "checkpoint": request.checkpoint,
-        "safety": taken.checkpoint,
+        "safety": safety,
         "restore": request.restore,
         "outside": request.outside,
         "keep_head": request.keep_head,
-        "repos": [
-            {
-                "repo": part.repo,
-                "path": part.target["path"],
-                "tree": part.captured.snapshot.tree,
-                "target": part.target["tree"],
-            }
-            for part in ready.parts
-        ],
+        "repos": repos,
     }
     context.log.append([Record("rollback.started", data)], durable=True)
-    return taken.checkpoint
 
 
 def _rewind(ready: _Prepared, harness: Conversational | None) -> str | None:
@@ -295,19 +336,13 @@ def _look_again(
     taken = capture.publish(
         context, agent, captured, capture.Moment("rollback", through_turn=through), durable=True
     )
-    trees_expected = changeover.expected
     exact = True
     for one in captured:
-        part = wanted[one.tree["repo"]]
+        tree, expected = changeover.expected(one.tree["repo"])
         raw = {item.path: item.sha256 for item in one.snapshot.raw}
         # S's raw bytes may be more than these: the index may vouch for files now that it didn't before, and nothing reads those.
-        differs = any(
-            raw.get(path, sha256) != sha256
-            for path, sha256 in planning.raw_after(part, part.plan.steps).items()
-        )
-        exact = exact and one.snapshot.tree == trees_expected[part.repo] and not differs
-    changeover.finish()
-    exact = exact and not changeover.changed
+        differs = any(raw.get(path, sha256) != sha256 for path, sha256 in expected.items())
+        exact = exact and one.snapshot.tree == tree and not differs
     return taken.checkpoint, exact
 
 
@@ -334,7 +369,7 @@ def _commit(
         "expected": changeover.expected_rows(),
     }
     if changeover.kept:
-        data["kept"] = [{**paths.members(kept.path), "sha256": kept.sha256} for kept in changeover.kept]
+        data["kept"] = [kept.to_dict() for kept in changeover.kept]
     records = [Record("rollback.ended", data)]
     if drops:
         records.append(
@@ -370,11 +405,6 @@ def _repo_result(
     ]
     if changeover is not None:
         left += changeover.left(part.repo)
-    dirty = [
-        f"submodule {paths.text(item.path)} has changes of its own, which no checkpoint of this repository holds"
-        for item in part.captured.snapshot.nested
-        if item.dirty
-    ]
     return RepoResult(
         repo=part.repo,
         path=part.target["path"],
@@ -382,9 +412,30 @@ def _repo_result(
         files=files,
         left=tuple(sorted(left, key=lambda item: item.path)),
         ignored_edits=tuple(paths.item(path) for path in _ignored_edits(context, ready, part)),
-        warnings=tuple(dirty) or None,
+        warnings=_warnings(part, move, changeover) or None,
         kept=None if changeover is None else changeover.kept_rows(part.repo),
     )
+
+
+def _warnings(part: TreePlan, move: HeadMove, changeover: Changeover | None) -> tuple[str, ...]:
+    """What a person should know that no member of the contract's says."""
+    found = [
+        f"submodule {paths.text(item.path)} has changes of its own, which no checkpoint of this repository holds"
+        for item in part.captured.snapshot.nested
+        if item.dirty
+    ]
+    if changeover is None:
+        staged = [paths.text(path) for path in sorted(staged_alone(part, move))]
+        found += [
+            f"{name} is staged with content that is nowhere else; the index follows HEAD, and that content is kept"
+            for name in staged
+        ]
+    else:
+        found += [
+            f"{row['path']} was staged with content that was nowhere else; it is kept as {row['sha256']}"
+            for row in changeover.staged(part.repo)
+        ]
+    return tuple(found)
 
 
 def _ignored_edits(context: Context, ready: _Prepared, part: TreePlan) -> list[bytes]:

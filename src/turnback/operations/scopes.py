@@ -102,9 +102,11 @@ def _looked_at(
     source = Repository(os.path.join(context.folder, repo))
     given = None
     if path is not None:
-        name = os.path.expanduser(_text("path", path))
+        folder = os.path.join(context.folder, os.path.expanduser(_text("path", path)))
+        if not os.path.isdir(folder):
+            raise InvalidParams("path", f"there is no folder {folder}; leave it out to have one made")
         try:
-            given = Repository(os.path.join(context.folder, name))
+            given = Repository(folder)
         except InvalidParams as error:
             raise InvalidParams("path", error.message) from error
         _refuse_other(source, given, isolation)
@@ -204,21 +206,13 @@ def _made(context: Context, agent: str, wanted: Wanted, isolation: str, made: Ex
     context.make_folders()
     source = wanted.source.path
     name = os.path.basename(source) if wanted.repo == "." else wanted.repo.replace("/", "-")
-    above = os.path.join(context.state_dir, "trees", agent)
-    make_folder(above)
-    folder = os.path.join(above, name)
-    number = 2
-    # Taken when two repositories have one name, or by what an agent of a log that is gone has left.
-    while os.path.lexists(folder):
-        folder = os.path.join(above, f"{name}-{number}")
-        number += 1
+    folder = _free_folder(os.path.join(context.state_dir, "trees", agent), name)
+    made.callback(_remove, source, folder, isolation)
     try:
         if isolation == "worktree":
             process.run(source, ["worktree", "add", "-q", "--detach", folder])
-            made.callback(_remove_worktree, source, folder)
         else:
             process.run(context.folder, ["clone", "-q", "--no-hardlinks", "--", source, folder])
-            made.callback(shutil.rmtree, folder, ignore_errors=True)
     except process.GitFailed as error:
         raise Failed(
             "worktree", f"the {isolation} {folder} can't be made: {error.stderr}", path=folder
@@ -226,6 +220,26 @@ def _made(context: Context, agent: str, wanted: Wanted, isolation: str, made: Ex
     return folder
 
 
-def _remove_worktree(source: str, folder: str) -> None:
-    with suppress(process.GitFailed):
-        process.run(source, ["worktree", "remove", "--force", folder])
+def _free_folder(above: str, name: str) -> str:
+    """A new, empty folder: made by whoever gets it, since git takes away the folder of another git that is making the same one."""
+    make_folder(above)
+    number = 1
+    while True:
+        # Taken when two repositories have one name, or by what an agent of a log that is gone has left.
+        folder = os.path.join(above, name if number == 1 else f"{name}-{number}")
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise Failed("worktree", f"{folder} can't be made: {error.strerror}", path=folder) from error
+        else:
+            return folder
+
+
+def _remove(source: str, folder: str, isolation: str) -> None:
+    """Take away what was made for an agent that wasn't added."""
+    if isolation == "worktree":
+        with suppress(process.GitFailed):  # git failed to make it, so it knows nothing of it
+            process.run(source, ["worktree", "remove", "--force", folder])
+    shutil.rmtree(folder, ignore_errors=True)

@@ -19,9 +19,20 @@ class Harness(Protocol):
         needs: which id of a turn ``rewind`` needs: ``"harness_turn"``, ``"harness_end"``, or None.
     """
 
-    name: str
-    can_rewind: bool
-    needs: str | None
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        ...
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether ``rewind`` works."""
+        ...
+
+    @property
+    def needs(self) -> str | None:
+        """Which id of a turn ``rewind`` needs."""
+        ...
 
     def rewind(
         self, *, session: str | None, through_turn: str, harness_turn: str | None, harness_end: str | None
