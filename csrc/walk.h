@@ -23,6 +23,8 @@
  *   UNLISTED     a folder that can't be listed: what is untracked in it isn't known (os_error)
  *   SKIP_FOLDER  a folder that isn't there and whose entries, `value.size` of them from `position`, are all skip-worktree
  *
+ * A folder of a sparse index (an entry of mode 040000) is SKIP_WORKTREE; value.mode is 040000 where the folder is there all the same.
+ *
  *   ATTRIBUTES   a .gitattributes file, tracked or not, ignored or not, besides any other item it has: what a file's conversion
  *                depends on is told in every walk
  *

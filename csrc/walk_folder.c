@@ -287,8 +287,11 @@ static int look_child(tb_walk_worker *worker, const tb_walk_folder *folder, int 
     }
     if (!found->folder)
         return look_tracked(worker, fd, found);
-    if ((index->entries[found->start].mode & 0170000) == 0040000 && found->end - found->start == 1)
-        return tb_walk_report(worker, TB_STAT_SKIP_WORKTREE, found->start, NULL); /* a whole folder of a sparse index */
+    if ((index->entries[found->start].mode & 0170000) == 0040000 && found->end - found->start == 1) {
+        /* A whole folder of a sparse index. What is tracked in it only its tree object knows, so it is the caller's to walk. */
+        const tb_stat_value value = {.mode = listed || folded ? 0040000 : 0};
+        return tb_walk_report(worker, TB_STAT_SKIP_WORKTREE, found->start, &value);
+    }
     if (!listed && !folded)
         return all_gone(worker, found->start, found->end);
     size_t prefix = folder->path_len ? folder->path_len + 1 : 0;

@@ -257,7 +257,7 @@ class GitRepo:
 
     # what a user could notice
 
-    def snapshot_everything(self, without: Iterable[bytes] = ()) -> Snapshot:
+    def snapshot_everything(self, without: Iterable[bytes] = (), *, folders: bool = False) -> Snapshot:
         """Bytes, mode, mtime and inode of every file of the tree and of the git folder (objects apart), and every ref.
 
         Loose and packed refs are told by name, not by file. A tree's ``.git`` that is a file (a linked worktree) is a file here, and
@@ -265,16 +265,18 @@ class GitRepo:
 
         Args:
             without: prefixes of paths to leave out.
+            folders: also the mode, mtime and inode of each folder: nothing was made in it and taken away again.
         """
         left_out = (b".git/objects/", b".git/refs/", b".git/packed-refs", *without)
         files: dict[bytes, FileState] = {}
         root = os.fsencode(self.path)
         for folder, names, others in os.walk(root):
             links = [name for name in names if os.path.islink(os.path.join(folder, name))]
-            for name in [*others, *links]:
+            inside = [name for name in names if folders and name not in links]
+            for name in [*others, *links, *inside]:
                 full = os.path.join(folder, name)
                 path = os.path.relpath(full, root)
-                if not path.startswith(left_out):
+                if not (path + (b"/" if name in inside else b"")).startswith(left_out):
                     files[path] = _state(full)
         return Snapshot(files, self.refs())
 

@@ -8,15 +8,18 @@ cleans to itself, without ``$Id`` so does an ``ident`` one.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from turnback.gitstore import convert, process
+from turnback.gitstore.configuration import stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from turnback.changes import Entry
+    from turnback.gitstore.dirty import Stamp
     from turnback.gitstore.repo import Repository
     from turnback.gitstore.settings import Settings
 
@@ -118,6 +121,29 @@ def of_paths(
     for at in range(0, len(rows), 3):
         values.setdefault(rows[at], {})[rows[at + 1].decode()] = os.fsdecode(rows[at + 2])
     return Conversions({path: _conversion(settings, found) for path, found in values.items()}, default)
+
+
+def fingerprint(
+    repository: Repository,
+    settings: Settings,
+    found: Iterable[tuple[bytes, Stamp]],
+    attributes: Mapping[bytes, Entry],
+) -> str:
+    """Everything that the conversion of any file depends on, as one string: the same string means the same conversions.
+
+    A file of attributes that is young may change within one tick of its clock: then no two strings are the same.
+
+    Args:
+        repository: the tree.
+        settings: its configuration.
+        found: every ``.gitattributes`` of the tree, with its stat data.
+        attributes: those that rule from the index.
+    """
+    named = (settings.attributes_file, os.path.join(repository.common_dir, "info", "attributes"), *_SYSTEM)
+    stamps = [*sorted(found), *((os.fsencode(path), stamp_of(path)) for path in named)]
+    now = time.time_ns()
+    young = now if any(stamp is not None and stamp.young(now) for _, stamp in stamps) else 0
+    return repr((settings.conversion, stamps, sorted(attributes.items(), key=lambda row: row[0]), young))
 
 
 def attributes_of_index(

@@ -34,10 +34,10 @@ class _Library(Protocol):
     def compressobj(self, level: int, /) -> Stream: ...
 
 
-_KNOWN = (("isal", "isal.isal_zlib", 1), ("zlib-ng", "zlib_ng.zlib_ng", 2), ("zlib", "zlib", 1))
+KNOWN = (("isal", "isal.isal_zlib", 1), ("zlib-ng", "zlib_ng.zlib_ng", 2), ("zlib", "zlib", 1))
 
 
-def _choose(known: tuple[tuple[str, str, int], ...]) -> tuple[str, _Library, int]:
+def choose(known: tuple[tuple[str, str, int], ...]) -> tuple[str, _Library, int]:
     for name, module, level in known[:-1]:
         try:
             return name, cast("_Library", importlib.import_module(module)), level
@@ -47,7 +47,7 @@ def _choose(known: tuple[tuple[str, str, int], ...]) -> tuple[str, _Library, int
     return name, cast("_Library", importlib.import_module(module)), level
 
 
-LIBRARY, _library, _level = _choose(_KNOWN)
+LIBRARY, _library, _level = choose(KNOWN)
 
 
 def compress(data: Data) -> bytes:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from turnback.native.walk import Item
+
 _MAGIC: Final = b"turnback dirty cache 1\n"
 _STAT = struct.Struct("<QQQqqI")
 _ROW = struct.Struct("<I48sI20s20s32sB")
@@ -49,6 +51,11 @@ class Stamp(NamedTuple):
             status.st_ctime_ns,
             status.st_mode,
         )
+
+    @classmethod
+    def of_item(cls, item: Item) -> Stamp:
+        """From what a walk saw."""
+        return cls(item.device, item.inode, item.size, item.mtime_ns, item.ctime_ns, item.mode)
 
     def young(self, now_ns: int) -> bool:
         """Whether the file may still change within one tick of its clock. A stamp in the future is never old."""

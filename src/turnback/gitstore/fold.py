@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 from turnback.gitstore import multipack, ourpacks, packindex
 from turnback.gitstore.newfile import NewFile
 from turnback.gitstore.objectfolder import ObjectFolder
-from turnback.gitstore.pack import BLOCK, COMMIT, pack_header, publish
+from turnback.gitstore.pack import pack_header, publish
+from turnback.gitstore.packentry import BLOCK, COMMIT, TAG, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +39,6 @@ _STAY = 5  # of them, at most so many aren't folded when the time has come
 _RATIO = 2  # each of those is at least so many times as large as all smaller ones together
 _BIG = 1 << 29  # bytes; a pack of this size costs more to copy than it costs git to open
 _BIG_INDEX = 1 << 23  # bytes, a quarter of a million objects
-_TAG = 4  # the last of the types that are no deltas
 _CHECKSUM = 20
 _PINS = (".keep", ".promisor", ".mtimes", ".bitmap")
 _OWN = (".idx", ".rev", ".pack")  # in this order: git looks for indexes, and never finds one without its pack
@@ -183,8 +183,7 @@ def _check(descriptor: int, checksum: bytes, end: int, rows: list[tuple[bytes, P
     for at, block in _read(descriptor, 0, end):
         digest.update(block)
         while next_row < len(rows) and rows[next_row][1][0] < at + len(block):
-            kind = block[rows[next_row][1][0] - at] >> 4 & 7
-            if not COMMIT <= kind <= _TAG:
+            if not COMMIT <= kind_of(block[rows[next_row][1][0] - at]) <= TAG:
                 raise _Damaged  # a delta would lose its base: we write none
             next_row += 1
     if digest.digest() != checksum or os.pread(descriptor, _CHECKSUM + 1, end) != checksum:

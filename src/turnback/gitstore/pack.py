@@ -14,25 +14,22 @@ import hashlib
 import os
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from turnback.errors import Failed
 from turnback.gitstore import deflate, packindex
 from turnback.gitstore.newfile import NewFile, sync_path
 from turnback.gitstore.ourpacks import PACK_PREFIX, index_path, noting, pack_path
+from turnback.gitstore.packentry import BLOCK, deflated, entry_header, object_header, read_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from turnback.gitstore.objectfolder import ObjectFolder
+    from turnback.gitstore.packentry import Deflated, Item
     from turnback.gitstore.packindex import Place
 
-COMMIT, TREE, BLOB = 1, 2, 3
-BLOCK = 1 << 18  # bytes that are hashed or deflated in one go; other threads wait for none of it
-
-_NAMES = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
-_OID = 20
 _BATCH = 64  # objects; handing work to a thread costs as much as deflating one or two
 _INLINE = 4  # so many batches are deflated at once, before any thread is started
 _THREADS = 2
@@ -46,21 +43,6 @@ class SourceChanged(Failed):
         super().__init__(
             "checkpoint_git", f"{path} changed while it was read; try again", reason="the file changed"
         )
-
-
-_Item = tuple[int, bytes, bytes]  # type, id, content
-
-
-class _Deflated(NamedTuple):
-    """A batch, ready for the file: each id with the length and CRC of its bytes, and all the bytes in pieces."""
-
-    rows: list[tuple[bytes, int, int]]
-    pieces: list[bytes]
-
-
-def object_header(kind: int, size: int) -> bytes:
-    """What an object's id covers before its content."""
-    return b"%s %d\0" % (_NAMES[kind], size)
 
 
 def pack_header(count: int) -> bytes:
@@ -79,11 +61,11 @@ class PackWriter:
         self._end = len(pack_header(0))
         self._places: dict[bytes, Place] = {}
         self._held: set[bytes] = set()
-        self._batch: list[_Item] = []
+        self._batch: list[Item] = []
         self._batch_bytes = 0
         self._batches = 0
         self._pool: ThreadPoolExecutor | None = None
-        self._working: deque[tuple[Future[_Deflated], int]] = deque()
+        self._working: deque[tuple[Future[Deflated], int]] = deque()
         self._working_bytes = 0
 
     def __enter__(self) -> Self:
@@ -120,7 +102,7 @@ class PackWriter:
         """
         self._settle()
         start, stream = self._end, deflate.stream()
-        header = _entry_header(kind, size)
+        header = entry_header(kind, size)
         digest = hashlib.sha1(object_header(kind, size), usedforsecurity=False)
         crc = self._append(header, 0)
         try:
@@ -144,18 +126,7 @@ class PackWriter:
             KeyError: it isn't.
         """
         self._settle()
-        at = self._places[oid][0]
-        head = os.pread(self._file.fd, 16, at)
-        kind, used = head[0] >> 4 & 7, 1
-        while head[used - 1] & 0x80:
-            used += 1
-        at += used
-        stream, parts = zlib.decompressobj(), []
-        while not stream.eof:
-            block = os.pread(self._file.fd, BLOCK, at)
-            parts.append(stream.decompress(block))
-            at += len(block)
-        return kind, b"".join(parts)
+        return read_entry(self._file.fd, self._places[oid][0])
 
     def finish(self, durable: bool = False) -> int:
         """Publish it with its index; gives the bytes of both.
@@ -188,13 +159,13 @@ class PackWriter:
         self._batch, self._batch_bytes = [], 0
         self._batches += 1
         if self._batches <= _INLINE:
-            self._take(_deflated(batch))
+            self._take(deflated(batch))
             return
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(_THREADS, "turnback-deflate")
-        self._working.append((self._pool.submit(_deflated, batch), size))
+        self._working.append((self._pool.submit(deflated, batch), size))
         self._working_bytes += size
         while self._working_bytes > _WAITING or self._working[0][0].done():
             self._take_first()
@@ -213,7 +184,7 @@ class PackWriter:
         self._working_bytes -= size
         self._take(future.result())
 
-    def _take(self, done: _Deflated) -> None:
+    def _take(self, done: Deflated) -> None:
         for piece in done.pieces:
             self._file.write(piece)
         for oid, length, crc in done.rows:

@@ -12,7 +12,9 @@ when its deadline passes the filters that it started go with it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
 import signal
 import subprocess
 import time
@@ -170,3 +172,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def split(output: bytes) -> list[bytes]:
     """The items of a ``-z`` list."""
     return output.split(b"\0")[:-1] if output else []
+
+
+@functools.cache
+def old_starstar() -> bool:
+    """Whether the installed git takes the stars of ``x**/y`` for a component of their own: before 2.51.2 it did."""
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", os.fsdecode(run(os.sep, ["version"])))
+    return found is not None and tuple(int(part or 0) for part in found.groups()) < (2, 51, 2)

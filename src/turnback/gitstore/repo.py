@@ -18,6 +18,8 @@ from turnback.errors import Failed, InvalidParams, Unsupported
 if TYPE_CHECKING:
     import pygit2
 
+    from turnback.gitstore.kept import Kept
+
 # The state files of an operation that is half done (A-29), and its name in conflict.git_operation. A rebase keeps REBASE_HEAD
 # and sometimes CHERRY_PICK_HEAD beside its folder, so the folders are looked at first.
 _OPERATIONS = (
@@ -52,6 +54,8 @@ class Repository:
         self.path = os.path.realpath(path)
         self.key = tree_key(self.path)
         self._local = threading.local()
+        self._making = threading.Lock()
+        self._kept: Kept | None = None
         opened = self._open()
         self.git_dir = os.path.realpath(opened.path)
         self.common_dir = _common_dir(self.git_dir)
@@ -64,6 +68,16 @@ class Repository:
         if found is None:
             found = self._local.repository = self._open()
         return found
+
+    @property
+    def kept(self) -> Kept:
+        """What is kept between captures of this tree."""
+        with self._making:
+            if self._kept is None:
+                from turnback.gitstore.kept import Kept
+
+                self._kept = Kept(self)
+            return self._kept
 
     def reopen(self) -> None:
         """Forget this thread's libgit2 repository, after a ref error or when another process changed what it caches."""

@@ -1,18 +1,13 @@
 """One look at a working tree: what differs from the user's index, what is new, what is left out and why.
 
-Tracked paths come from the index reader and one stat each; what is untracked and not ignored comes from one ``git ls-files``, since only
-git's own answer about ignore rules is git's answer. Nothing here opens a file's content, and nothing in the tree is written. What is tracked is looked
-at first, so that a file which is renamed meanwhile is seen twice rather than not at all; and when somebody stages meanwhile, both looks
-are taken again at one and the same index.
-
-Every pipe, socket and device is left alone, never opened. A nested repository is a boundary: its commit is noted (a gitlink), nothing inside
-is looked at but whether it is dirty.
+It is one call of the core: folders, index and ignore rules joined (``turnback.native.walk``). Nothing here opens a file's content, and nothing in the
+tree is written. Every pipe, socket and device is left alone, never opened. A nested repository is a boundary: its commit is noted (a gitlink),
+nothing inside is looked at but whether it is dirty.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,19 +15,19 @@ from typing import TYPE_CHECKING
 from turnback import paths
 from turnback.changes import EXECUTABLE, FILE, GITLINK, LINK, Entry
 from turnback.errors import Failed, TimedOut
-from turnback.gitstore import index as indexes
-from turnback.gitstore import left_out, nested, process
+from turnback.gitstore import left_out, nested, objects, process, trees
+from turnback.gitstore.dirty import Stamp
 from turnback.limits import Skipped, SkipReason
 from turnback.native.index import EntryState
 from turnback.native.lib import CoreError, ErrorCode
+from turnback.native.walk import Kind
 
 if TYPE_CHECKING:
-    from turnback.gitstore.index import Index
+    from turnback.gitstore.ignore import Rules
     from turnback.gitstore.repo import Repository
     from turnback.gitstore.settings import Settings
-    from turnback.native.index import IndexEntry, IndexStat, IndexView
-
-_CLOSED = re.compile(rb"^warning: could not open directory '(.*?)': [^:\n]*$", re.MULTILINE | re.DOTALL)
+    from turnback.native.index import IndexEntry, IndexView
+    from turnback.native.walk import Item, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +42,7 @@ class Candidate:
         link: a symbolic link is there (where ``core.symlinks`` is false, git's mode of a plain file may say link).
         index: the content that the index has for the path (of ours, in a conflict), None when it has none.
         settled: kind and size are those of the index: only its content tells whether it changed at all.
+        stamp: the stat data that it was found with.
     """
 
     path: bytes
@@ -56,6 +52,7 @@ class Candidate:
     link: bool
     index: Entry | None
     settled: bool
+    stamp: Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +75,7 @@ class Scan:
         nested: submodules and nested repositories; the ones with a commit become gitlinks.
         skipped: what is left out so far.
         narrow: permission bits of tracked, unchanged files that are narrower than usual.
+        attributes: every ``.gitattributes`` file in the tree, with its stat data.
     """
 
     view: IndexView
@@ -86,14 +84,15 @@ class Scan:
     nested: list[Nested] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     narrow: dict[bytes, int] = field(default_factory=dict)
+    attributes: list[tuple[bytes, Stamp]] = field(default_factory=list)
 
 
 def scan(
     repository: Repository,
     settings: Settings,
+    rules: Rules,
     *,
     usual: int,
-    scratch: str,
     deadline: float | None = None,
 ) -> Scan:
     """Look at the tree once.
@@ -101,55 +100,40 @@ def scan(
     Args:
         repository: the tree.
         settings: git's configuration for it.
+        rules: the ignore rules that no ``.gitignore`` holds.
         usual: the permission bits that a plain new file gets here (0o666 less the umask).
-        scratch: a private folder.
         deadline: a ``time.monotonic`` value.
 
     Raises:
-        GitFailed: ``git ls-files`` failed.
         TimedOut: ``timeout.checkpoint``.
         Failed: ``failed.checkpoint_git``: the index or the folder can't be read.
     """
-    index = indexes.read(repository)
-    # Of a split index git gets a whole copy always: reading it, git would set the time of the user's shared file.
-    look = _Look(repository, settings, index, usual, deadline)
-    look.all(_copy(index, scratch) if index.view.is_split else None)
-    if indexes.has_moved(repository, index):
-        index = indexes.read(repository)
-        look = _Look(repository, settings, index, usual, deadline)
-        look.all(_copy(index, scratch))
+    look = _Look(repository, settings, rules, usual, deadline)
+    look.all()
     return look.done()
-
-
-def _copy(index: Index, scratch: str) -> str:
-    place = os.path.join(scratch, "listed.index")
-    indexes.write_copy(index, place)
-    return place
 
 
 class _Look:
     """One pass over the tree, against one index."""
 
     def __init__(
-        self,
-        repository: Repository,
-        settings: Settings,
-        index: Index,
-        usual: int,
-        deadline: float | None,
+        self, repository: Repository, settings: Settings, rules: Rules, usual: int, deadline: float | None
     ) -> None:
         self.repository = repository
         self.root = os.fsencode(repository.path)
         self.settings = settings
-        self.index = index
-        self.view = index.view
+        self.rules = rules
+        self.index = repository.kept.index()
+        self.view = self.index.view
         self.usual = usual
         self.deadline = deadline
-        self.found = Scan(index.view)
+        self.found = Scan(self.view)
         self.unreadable = left_out.Unreadable(repository.path)
+        self.present: list[tuple[bytes, str]] = []
+        self.more_rules: list[tuple[bytes, bytes]] = []
 
-    def all(self, index_file: str | None) -> None:
-        """Look at what is tracked, then list what isn't; ``index_file`` stands for the user's index, for git."""
+    def all(self) -> None:
+        """Walk the tree, and then each folder that only looks like a repository of its own."""
         try:
             root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -159,8 +143,13 @@ class _Look:
                 reason=str(error),
             ) from error
         try:
-            self._tracked(root)
-            self._untracked(root, index_file)
+            walk = self._walk(root, b"")
+            self._tracked(walk)
+            plain = self._untracked(walk)
+            while plain:
+                plain += self._untracked(self._walk(root, plain.pop()))
+            for folder, tree in self.present:
+                self._stray(root, folder, tree)
         finally:
             os.close(root)
 
@@ -169,23 +158,19 @@ class _Look:
         self.found.skipped += self.unreadable.skipped()
         return self.found
 
-    def _tracked(self, root: int) -> None:
-        looked = self._stat(root)
-        outside: list[int] = []
-        seen: bytes | None = None
-        for position in looked.positions():
-            path = self.view.path(position)
-            if path == seen:
-                continue  # another stage of a conflict that has been looked at
-            seen = path
-            self._entry(looked, self._of_ours(position), outside)
-        self.found.skipped += left_out.outside_sparse(self.repository, self.view, outside)
-
-    def _stat(self, root: int) -> IndexStat:
+    def _walk(self, root: int, start: bytes) -> Walk:
         try:
-            return self.view.stat(
+            return self.repository.kept.walker.walk(
+                self.view,
                 root,
                 self.index.mtime_ns,
+                excludes_file=self.rules.excludes_file,
+                info_exclude=self.rules.info_exclude,
+                hidden=paths.TEMPORARY_PREFIX,
+                start=start,
+                ignore_case=self.settings.ignore_case,
+                old_starstar=process.old_starstar(),
+                rules=[*self.repository.kept.sparse_rules(), *self.more_rules],
                 file_mode=self.settings.file_mode,
                 symlinks=self.settings.symlinks,
                 trust_ctime=self.settings.trust_ctime,
@@ -203,6 +188,29 @@ class _Look:
                 "checkpoint_git", f"{self.repository.path} can't be looked at: {error}", reason=str(error)
             ) from error
 
+    def _stray(self, root: int, folder: bytes, tree: str) -> None:
+        """New files in a folder that a sparse index has as a whole: what its tree holds is left to the index, the rest is untracked."""
+        entries = trees.walk(self.repository, tree)
+        for path, entry in entries.items():
+            if path.rpartition(b"/")[2] == b".gitignore":
+                above = (folder + b"/" + path).rpartition(b"/")[0]
+                self.more_rules.append((above, objects.read_blob(self.repository, entry.oid)))
+        held = {folder + b"/" + path for path in entries}
+        walk = self._walk(root, folder)
+        walk.items = [item for item in walk.items if item.path not in held]
+        self._untracked(walk)
+
+    def _tracked(self, walk: Walk) -> None:
+        outside: list[int] = []
+        items = [item for item in walk.items if item.position is not None]
+        for item in sorted(items, key=lambda item: item.position or 0):
+            position = item.position or 0
+            if item.kind is Kind.SKIP_FOLDER:
+                outside.extend(range(position, position + item.size))
+            else:
+                self._entry(item, self._of_ours(position), outside)
+        self.found.skipped += left_out.outside_sparse(self.repository, self.view, outside)
+
     def _of_ours(self, position: int) -> int:
         """The entry that counts for a path: of the stages of a conflict the second (ours) if it has one, as git has it."""
         after = position + 1
@@ -212,21 +220,22 @@ class _Look:
                 return after
         return position
 
-    def _entry(self, looked: IndexStat, position: int, outside: list[int]) -> None:
+    def _entry(self, item: Item, position: int, outside: list[int]) -> None:
         entry = self.view.entry(position)
-        state = looked.state(position)
-        if state is EntryState.SKIP_WORKTREE:
+        if item.kind is EntryState.SKIP_WORKTREE:
             outside.append(position)
-        elif state is EntryState.UNREADABLE:
+            if item.mode:
+                self.present.append((entry.path.rstrip(b"/"), entry.oid.hex()))
+        elif item.kind is EntryState.UNREADABLE:
             self.unreadable.add(entry.path)
-        elif state is EntryState.DELETED:
+        elif item.kind is EntryState.DELETED:
             self.found.deleted.append(entry.path)
-        elif state is EntryState.NARROW:
-            self.found.narrow[entry.path] = looked.mode(position) & 0o777
-        elif state in (EntryState.GITLINK, EntryState.FOLDER):
+        elif item.kind is EntryState.NARROW:
+            self.found.narrow[entry.path] = item.mode & 0o777
+        elif item.kind in (EntryState.GITLINK, EntryState.FOLDER):
             self._folder(entry)
-        elif state is EntryState.CHANGED:
-            self._consider(entry.path, looked.mode(position), looked.size(position), entry)
+        elif item.kind is EntryState.CHANGED:
+            self._consider(entry.path, item, entry)
 
     def _folder(self, entry: IndexEntry) -> None:
         """A tracked path that is a folder now, or a gitlink: git looks whether a repository of its own is in it."""
@@ -245,24 +254,30 @@ class _Look:
         else:
             self.found.deleted.append(entry.path)  # the files in it are untracked, and found as such
 
-    def _untracked(self, root: int, index_file: str | None) -> None:
-        # No filter runs here, so the locale is nobody's, and the warnings are in plain English.
-        extra = {"LC_ALL": "C"} if index_file is None else {"LC_ALL": "C", "GIT_INDEX_FILE": index_file}
-        output = process.heard(
-            self.root, ["ls-files", "-o", "-z", "--exclude-standard"], extra=extra, deadline=self.deadline
-        )
-        for folder in _CLOSED.findall(output.stderr):
-            self.unreadable.add(folder.rstrip(b"/") + b"/")
-        for path in process.split(output.stdout):
-            name = path.rstrip(b"/")
-            if name.rpartition(b"/")[2].startswith(paths.TEMPORARY_PREFIX):
-                continue
-            if paths.refusal(name, hfs=False) is not None:
+    def _untracked(self, walk: Walk) -> list[bytes]:
+        """Note what is untracked; gives the folders whose ``.git`` is no repository: they are walked as plain ones."""
+        plain = []
+        known = {repo.path for repo in self.found.nested}
+        for item in sorted(
+            (item for item in walk.items if item.position is None), key=lambda item: item.path
+        ):
+            path = item.path
+            if item.kind is Kind.ATTRIBUTES:
+                self.found.attributes.append((path, Stamp.of_item(item)))
+            elif item.kind is Kind.UNLISTED:
+                self.unreadable.add(path + b"/")
+            elif item.kind is EntryState.UNREADABLE:
+                self.unreadable.add(path)
+            elif paths.refusal(path, hfs=False) is not None:
                 self.found.skipped.append(Skipped(path, 0, SkipReason.INVALID_PATH))
-            elif path.endswith(b"/"):
-                self._untracked_repository(name)
-            else:
-                self._untracked_file(root, path)
+            elif item.kind is not Kind.NESTED:
+                self._consider(path, item, None)
+            elif path not in known:
+                if nested.is_repository(os.path.join(self.root, path)):
+                    self._untracked_repository(path)
+                else:
+                    plain.append(path)
+        return plain
 
     def _untracked_repository(self, path: bytes) -> None:
         full = os.path.join(self.root, path)
@@ -272,18 +287,8 @@ class _Look:
         dirty = commit is None or nested.is_dirty(full, self.deadline)
         self.found.nested.append(Nested(path, commit, dirty))
 
-    def _untracked_file(self, root: int, path: bytes) -> None:
-        try:
-            # Relative to the open root: a path as long as git can take it is one that we can.
-            status = os.stat(path, dir_fd=root, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return  # gone since it was listed
-        except OSError:
-            self.unreadable.add(path)
-            return
-        self._consider(path, status.st_mode, status.st_size, None)
-
-    def _consider(self, path: bytes, st_mode: int, size: int, entry: IndexEntry | None) -> None:
+    def _consider(self, path: bytes, item: Item, entry: IndexEntry | None) -> None:
+        st_mode, size = item.mode, item.size
         link = stat.S_ISLNK(st_mode)
         if link and paths.refusal(path, link=True, hfs=False) is not None:
             self.found.skipped.append(Skipped(path, size, SkipReason.INVALID_PATH))
@@ -304,4 +309,6 @@ class _Look:
             index = Entry(entry.mode, entry.oid.hex())
             # No size: the entry was made without a look at a file.
             settled = entry.stage == 0 and entry.mode == mode and entry.size in (0, size & 0xFFFFFFFF)
-        self.found.candidates.append(Candidate(path, mode, size, stat.S_IMODE(st_mode), link, index, settled))
+        self.found.candidates.append(
+            Candidate(path, mode, size, stat.S_IMODE(st_mode), link, index, settled, Stamp.of_item(item))
+        )

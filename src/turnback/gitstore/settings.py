@@ -6,12 +6,11 @@ a capture: ``git config --list -z`` gives every file's values in order, and the 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from turnback.gitstore import process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +37,7 @@ class Settings:
         excludes_file, attributes_file: the user's own rules, absolute; the file may not exist. Empty: git was told to read none.
         filters: the names of the configured filter drivers.
         attributes_tree: ``attr.tree`` is set: attributes may come from a tree object.
+        conversion: a digest of everything in the configuration that a conversion may depend on.
     """
 
     file_mode: bool
@@ -51,26 +51,16 @@ class Settings:
     trust_ctime: bool = True
     full_stat: bool = True
     attributes_tree: bool = False
+    conversion: str = ""
 
 
-def read(repository: Repository, deadline: float | None = None) -> Settings:
-    """Ask git for the configuration of a tree.
+def of(repository: Repository, values: dict[str, str | None]) -> Settings:
+    """The settings that some values mean; a key's value is None where it stands alone.
 
-    Raises:
-        GitFailed, TimedOut, Unsupported: as ``process.run``.
+    Args:
+        repository: the tree.
+        values: the last value of each key, keys as git lists them.
     """
-    values: dict[str, str | None] = {}
-    for row in process.split(
-        process.run(repository.path, ["config", "--list", "-z", "--includes"], deadline=deadline)
-    ):
-        key, newline, value = row.partition(b"\n")
-        # A key without a value (no newline) means true.
-        values[os.fsdecode(key)] = os.fsdecode(value) if newline else None
-    return of(repository, values)
-
-
-def of(repository: Repository, values: Mapping[str, str | None]) -> Settings:
-    """The settings that some values make: key (section and name in lower case) to its last value, None for a key alone."""
     filters = {
         key.removeprefix("filter.").rpartition(".")[0]
         for key in values
@@ -91,7 +81,17 @@ def of(repository: Repository, values: Mapping[str, str | None]) -> Settings:
         trust_ctime=_flag(values, "core.trustctime", default=True),
         full_stat=(values.get("core.checkstat") or "").lower() != "minimal",
         attributes_tree="attr.tree" in values,
+        conversion=_digest(values),
     )
+
+
+def _digest(values: dict[str, str | None]) -> str:
+    rows = [
+        f"{key}\n{value}"
+        for key, value in sorted(values.items())
+        if key.startswith(("filter.", "core.", "attr."))
+    ]
+    return hashlib.sha256("\0".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _flag(values: Mapping[str, str | None], key: str, *, default: bool) -> bool:

@@ -13,16 +13,15 @@ from turnback.changes import GITLINK, Entry
 from turnback.errors import Failed
 from turnback.gitstore import conversions, convert, ignore, indextree
 from turnback.gitstore import scan as scanning
-from turnback.gitstore import settings as configuration
 from turnback.gitstore.storing import Storing
 from turnback.limits import CaptureLimits, Skipped, SkipReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from turnback.gitstore.repo import Head, Repository
     from turnback.gitstore.scan import Candidate, Nested
-    from turnback.gitstore.storing import Raw
+    from turnback.gitstore.storing import Kept, Raw
 
 _LARGEST = 5
 
@@ -40,6 +39,7 @@ class Snapshot:
         modes: path to permission bits, where they are narrower than usual.
         rules: the ignore rules of this moment that the tree doesn't hold.
         files_read: how many files were opened.
+        reused: blobs that were taken from the cache: nothing but the next checkpoint may hold them.
     """
 
     tree: str
@@ -50,6 +50,7 @@ class Snapshot:
     modes: dict[bytes, int]
     rules: ignore.Rules
     files_read: int
+    reused: frozenset[str]
 
 
 def take(
@@ -58,7 +59,8 @@ def take(
     *,
     usual: int,
     scratch: str,
-    keep: Callable[[bytes], str],
+    pool: Kept,
+    cache_file: str | None = None,
 ) -> Snapshot:
     """Store the present state of a tree.
 
@@ -67,24 +69,42 @@ def take(
         limits: what may be taken.
         usual: the permission bits that a plain new file gets.
         scratch: an empty private folder for the moment.
-        keep: called with bytes to keep beside the tree; gives their sha256.
+        pool: where bytes are kept beside the tree.
+        cache_file: what earlier captures learned about files that the index doesn't vouch for; None for no such cache.
 
     Raises:
         Failed: ``failed.checkpoint_git``, ``failed.checkpoint_too_large``.
         TimedOut: ``timeout.checkpoint``.
     """
-    settings = configuration.read(repository, limits.deadline)
+    with repository.kept.lock:
+        return _take(repository, limits, usual, scratch, pool, cache_file)
+
+
+def _take(
+    repository: Repository,
+    limits: CaptureLimits,
+    usual: int,
+    scratch: str,
+    pool: Kept,
+    cache_file: str | None,
+) -> Snapshot:
+    settings = repository.kept.configuration.read(limits.deadline)
     head = repository.head()
     rules = ignore.rules_now(repository, settings)
-    found = scanning.scan(repository, settings, usual=usual, scratch=scratch, deadline=limits.deadline)
+    found = scanning.scan(repository, settings, rules, usual=usual, deadline=limits.deadline)
     attributes = conversions.attributes_of_index(
         repository,
         [candidate.path for candidate in found.candidates],
         lambda wanted: indextree.out_of_sight(found.view, wanted),
     )
     wanted, too_big = _within_limits(repository, limits, found.candidates, attributes, scratch)
-    store = Storing(repository, settings, limits, attributes, usual, scratch, keep)
+    cache = None if cache_file is None else repository.kept.dirty(cache_file)
+    if cache is not None:
+        cache.begin(conversions.fingerprint(repository, settings, found.attributes, attributes))
+    store = Storing(repository, settings, limits, attributes, usual, scratch, pool, cache)
     store.store(wanted)
+    if cache is not None:
+        cache.end()
     edits: dict[bytes, Entry | None] = dict.fromkeys(found.deleted)
     edits.update({repo.path: Entry(GITLINK, repo.commit) for repo in found.nested if repo.commit is not None})
     edits.update(store.edits)
@@ -97,6 +117,7 @@ def take(
         modes=found.narrow | store.modes,
         rules=rules,
         files_read=store.files_read,
+        reused=frozenset(store.reused),
     )
 
 

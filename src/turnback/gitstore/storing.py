@@ -1,6 +1,6 @@
 """Read the files that a capture takes, let git convert those that it would, and store them; keep raw bytes where git can't give them back.
 
-Where git's own conversion would not bring a file's bytes back, those bytes are handed to ``keep`` as well (DESIGN part 4, Byte-exact). Files that
+Where git's own conversion would not bring a file's bytes back, those bytes go to the pool as well (DESIGN part 4, Byte-exact). Files that
 a conversion may apply to go to git in batches, so that their bytes are in memory a batch at a time.
 
 A path may be another thing by the time it is opened than it was when it was listed: it is then taken as what it is.
@@ -15,16 +15,17 @@ import stat
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from turnback.changes import FILE, LINK, Entry
 from turnback.errors import TimedOut
 from turnback.gitstore import conversions, convert, objects
+from turnback.gitstore.dirty import DirtyCache, Known, Stamp
 from turnback.limits import Skipped, SkipReason
 from turnback.native.files import Beneath, Blocked, NotRegular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from turnback.gitstore.conversions import Conversion
     from turnback.gitstore.repo import Repository
@@ -54,6 +55,18 @@ class _Waiting:
     conversion: Conversion
 
 
+class Kept(Protocol):
+    """Where exact bytes are kept beside the trees, by sha256."""
+
+    def put(self, data: bytes) -> str:
+        """Keep bytes; their sha256."""
+        ...
+
+    def has(self, sha256: str) -> bool:
+        """Whether these bytes are kept."""
+        ...
+
+
 class Storing:
     """One run over the candidates of a tree.
 
@@ -63,6 +76,7 @@ class Storing:
         raw: files whose bytes were kept.
         modes: path to permission bits, where they are narrower than usual.
         files_read: how many files were opened.
+        reused: blobs taken from the cache.
     """
 
     def __init__(
@@ -73,7 +87,8 @@ class Storing:
         attributes: Mapping[bytes, Entry],
         usual: int,
         scratch: str,
-        keep: Callable[[bytes], str],
+        pool: Kept,
+        cache: DirtyCache | None = None,
     ) -> None:
         self.repository = repository
         self.settings = settings
@@ -81,12 +96,15 @@ class Storing:
         self.attributes = attributes
         self.usual = usual
         self.scratch = scratch
-        self.keep = keep
+        self.pool = pool
+        self.cache = cache
         self.edits: dict[bytes, Entry | None] = {}
         self.skipped: list[Skipped] = []
         self.raw: list[Raw] = []
         self.modes: dict[bytes, int] = {}
         self.files_read = 0
+        self.reused: set[str] = set()
+        self._read_now: dict[bytes, tuple[Candidate, Stamp]] = {}
 
     def store(self, candidates: Sequence[Candidate]) -> None:
         """Store every candidate, or note why not.
@@ -95,6 +113,7 @@ class Storing:
             TimedOut: ``timeout.checkpoint``.
             Failed: ``failed.checkpoint_git``: an object can't be written.
         """
+        candidates = [candidate for candidate in candidates if not self._known(candidate)]
         known = conversions.of_paths(
             self.repository,
             self.settings,
@@ -123,6 +142,33 @@ class Storing:
                     self._stored(candidate, objects.write_blob(self.repository, data))
             if waiting:
                 self._convert(tree, waiting)
+            self._learn(tree)
+
+    def _known(self, candidate: Candidate) -> bool:
+        """Take a candidate from the cache, if it is in there and everything that it needs still exists."""
+        if self.cache is None:
+            return False
+        known = self.cache.find(candidate.path, candidate.stamp, _oid_of(candidate))
+        if known is None or known.mode != candidate.mode or not objects.exists(self.repository, known.oid):
+            return False
+        if known.raw is not None:
+            if not self.pool.has(known.raw):
+                return False
+            self.raw.append(Raw(candidate.path, known.raw, candidate.size))
+        self._stored(candidate, known.oid)
+        self.reused.add(known.oid)
+        return True
+
+    def _learn(self, tree: Beneath) -> None:
+        """Remember what was read in this run, where the file is still the one that was read."""
+        if self.cache is None:
+            return
+        raw = {one.path: one.sha256 for one in self.raw}
+        for path, (candidate, stamp) in self._read_now.items():
+            entry = self.edits.get(path)
+            now = tree.lstat(path)
+            if entry is not None and now is not None and Stamp.of(now) == stamp:
+                self.cache.learn(path, stamp, _oid_of(candidate), Known(entry.oid, entry.mode, raw.get(path)))
 
     def _check_time(self) -> None:
         if self.limits.deadline is not None and time.monotonic() > self.limits.deadline:
@@ -146,7 +192,11 @@ class Storing:
         for _ in range(_ATTEMPTS):
             self.files_read += 1
             try:
-                data = tree.readlink(candidate.path) if candidate.link else tree.read(candidate.path)[0]
+                if candidate.link:
+                    data, stamp = tree.readlink(candidate.path), candidate.stamp
+                else:
+                    data, status = tree.read(candidate.path)
+                    stamp = Stamp.of(status)
             except (FileNotFoundError, Blocked):
                 self.edits[candidate.path] = None  # it went since it was listed: as if it had been gone then
                 return None
@@ -166,6 +216,7 @@ class Storing:
             if not candidate.link and len(data) > self.limits.max_file_bytes:
                 self._skip(candidate, SkipReason.TOO_BIG, len(data))  # it has grown since
                 return None
+            self._read_now[candidate.path] = (candidate, stamp)
             return candidate, data
         self._skip(candidate, SkipReason.NOT_REGULAR)
         return None
@@ -214,7 +265,7 @@ class Storing:
         self._keep_inexact(doubtful)
 
     def _keep(self, one: _Waiting) -> None:
-        self.raw.append(Raw(one.candidate.path, self.keep(one.data), len(one.data)))
+        self.raw.append(Raw(one.candidate.path, self.pool.put(one.data), len(one.data)))
 
     def _keep_inexact(self, doubtful: Mapping[bytes, _Waiting]) -> None:
         """Let git write files out again, and keep the bytes of each that doesn't come back as it was."""
@@ -237,6 +288,10 @@ class Storing:
 
         for path in convert.in_halves(list(doubtful), compare):
             self._keep(doubtful[path])
+
+
+def _oid_of(candidate: Candidate) -> str | None:
+    return None if candidate.index is None else candidate.index.oid
 
 
 def _blob_id(data: bytes) -> str:

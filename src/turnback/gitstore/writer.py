@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Self
 from turnback.errors import Failed
 from turnback.gitstore import loose, objects
 from turnback.gitstore.objectfolder import ObjectFolder
-from turnback.gitstore.pack import BLOB, BLOCK, COMMIT, TREE, PackWriter, SourceChanged, object_header
+from turnback.gitstore.pack import PackWriter, SourceChanged
+from turnback.gitstore.packentry import BLOB, BLOCK, COMMIT, TREE, object_header
 from turnback.gitstore.packlist import Found, Presence
 
 if TYPE_CHECKING:
@@ -132,7 +133,10 @@ class ObjectWriter:
             with self._failing():
                 return self._pack.read(bytes.fromhex(oid))
         with objects.translated(self._repository, "reading an object"):
-            kind, data = self._repository.libgit2.odb.read(oid)
+            try:
+                kind, data = self._repository.libgit2.odb.read(oid)
+            except KeyError as error:
+                raise objects.MissingObject(oid, self._repository.path) from error
             return int(kind), bytes(data)
 
     def lost(self) -> list[str]:

@@ -93,7 +93,8 @@ def store(context: Context, agent: AgentState, bounds: CaptureLimits) -> list[Ca
                     bounds,
                     usual=context.usual_permissions() & ~_OTHERS_WRITE,
                     scratch=scratch,
-                    keep=context.pool.put,
+                    pool=context.pool,
+                    cache_file=context.dirty_file(repository.key),
                 )
         except OSError as error:
             raise _io_failure(error, repo=tree["repo"]) from error

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from turnback import paths
 from turnback.changes import EXECUTABLE, FILE, LINK, Entry
 from turnback.errors import TurnbackError
-from turnback.gitstore import head, objects, settings, trees
+from turnback.gitstore import head, objects, trees
 from turnback.gitstore.locks import BranchLock, IndexLock, clear_stale, read_index
 from turnback.native.files import Beneath, Look
 from turnback.native.moves import sync
@@ -188,7 +188,7 @@ class Changeover:
         part = tree.part
         if not part.plan.steps:
             return
-        configured = settings.read(part.repository)
+        configured = part.repository.kept.configuration.read()
         _, writes = order(part.plan.steps)
         tree.contents = Contents(self.context, part, configured, scratch)
         tree.contents.prepare(writes)

@@ -178,6 +178,10 @@ class Context:
             found = self._mine.paths = set()
         return found
 
+    def dirty_file(self, key: str) -> str:
+        """Where a tree's dirty cache is."""
+        return os.path.join(self.state_dir, "cache", f"{key}.dirty")
+
     def make_folders(self) -> None:
         """Make the private folders that writing needs; reading a workspace makes none.
 

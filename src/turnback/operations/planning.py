@@ -14,7 +14,7 @@ from turnback import paths
 from turnback.changes import GITLINK, Change
 from turnback.clock import milliseconds
 from turnback.errors import TurnbackError
-from turnback.gitstore import head, ignore, refs, settings, trees
+from turnback.gitstore import head, ignore, refs, trees
 from turnback.limits import Skipped, SkipReason
 from turnback.native.files import Beneath, NotRegular
 from turnback.operations import attribution
@@ -76,7 +76,7 @@ def plan_tree(
         MissingObject: an object of the checkpoint is gone.
     """
     repository = captured.repository
-    configured = settings.read(repository)
+    configured = repository.kept.configuration.read()
     now = Held(captured.snapshot.tree, {raw.path: raw.sha256 for raw in captured.snapshot.raw})
     then = Held.of(target)
     changed = _differences(repository, then, now)
