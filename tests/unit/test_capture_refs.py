@@ -347,13 +347,9 @@ def test_objects_that_cant_be_written_fail_the_capture(repo: GitRepo, captures: 
     (repo.git_dir / "objects/pack").touch()
     before = repo.snapshot_everything()
     with pytest.raises(Failed) as caught:
-        for number in range(64):  # one of these contents needs a folder that can't be made
-            repo.write("new.txt", f"{number}\n")
-            before = repo.snapshot_everything()
-            captures.take()
+        captures.take()
     assert caught.value.code == "failed.checkpoint_git"
-    changes = before.changes(repo.snapshot_everything())
-    assert not [change for change in changes if not change.startswith("ref refs/venom/checkpoints/")]
+    assert before.changes(repo.snapshot_everything()) == []
 
 
 def test_damaged_index_and_head_are_said(repo: GitRepo, captures: Captures) -> None:
@@ -364,10 +360,11 @@ def test_damaged_index_and_head_are_said(repo: GitRepo, captures: Captures) -> N
     with pytest.raises(Failed, match="git status"):
         captures.take()
     index.write_bytes(whole)
-    (repo.git_dir / "HEAD").write_text("nonsense\n")
+    head = repo.git_dir / "HEAD"
+    head.write_text("nonsense\n")
     with pytest.raises(Failed):
         captures.take()
-    (repo.git_dir / "HEAD").write_text("ref: refs/heads/main\n")
+    head.write_text("ref: refs/heads/main\n")
     assert captures.take().id == "k1"
 
 

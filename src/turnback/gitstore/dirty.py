@@ -134,6 +134,10 @@ class DirtyCache:
             self._changed = False
         self._used = {}
 
+    def forget(self) -> None:
+        """Know nothing any more: every file is read again in the next capture."""
+        self._rows, self.fingerprint, self._changed = {}, b"", True
+
     def _load(self) -> None:
         try:
             with open(self.path, "rb") as file:

@@ -42,7 +42,8 @@ def translated(repository: Repository, doing: str) -> Iterator[None]:
     try:
         yield
     except (pygit2.GitError, OSError, KeyError, ValueError) as error:
-        if isinstance(error, KeyError) and not isinstance(error, pygit2.GitError):
+        # A bare KeyError from the object database, a NotFoundError from what builds on it: both are an object that isn't there.
+        if isinstance(error, KeyError):
             raise MissingObject(str(error.args[0]) if error.args else "?", repository.path) from error
         raise Failed("checkpoint_git", f"{doing} in {repository.path}: {error}", reason=str(error)) from error
 

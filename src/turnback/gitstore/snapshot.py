@@ -39,7 +39,7 @@ class Snapshot:
         modes: path to permission bits, where they are narrower than usual.
         rules: the ignore rules of this moment that the tree doesn't hold.
         files_read: how many files were opened.
-        reused: blobs that were taken from the cache: nothing but the next checkpoint may hold them.
+        loose_ends: blobs that nothing but the next checkpoint may hold: stored or found just now.
     """
 
     tree: str
@@ -50,7 +50,7 @@ class Snapshot:
     modes: dict[bytes, int]
     rules: ignore.Rules
     files_read: int
-    reused: frozenset[str]
+    loose_ends: frozenset[str]
 
 
 def take(
@@ -117,7 +117,7 @@ def _take(
         modes=found.narrow | store.modes,
         rules=rules,
         files_read=store.files_read,
-        reused=frozenset(store.reused),
+        loose_ends=frozenset(entry.oid for entry in store.edits.values() if entry is not None),
     )
 
 

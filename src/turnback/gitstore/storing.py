@@ -76,7 +76,6 @@ class Storing:
         raw: files whose bytes were kept.
         modes: path to permission bits, where they are narrower than usual.
         files_read: how many files were opened.
-        reused: blobs taken from the cache.
     """
 
     def __init__(
@@ -103,7 +102,6 @@ class Storing:
         self.raw: list[Raw] = []
         self.modes: dict[bytes, int] = {}
         self.files_read = 0
-        self.reused: set[str] = set()
         self._read_now: dict[bytes, tuple[Candidate, Stamp]] = {}
 
     def store(self, candidates: Sequence[Candidate]) -> None:
@@ -156,7 +154,6 @@ class Storing:
                 return False
             self.raw.append(Raw(candidate.path, known.raw, candidate.size))
         self._stored(candidate, known.oid)
-        self.reused.add(known.oid)
         return True
 
     def _learn(self, tree: Beneath) -> None:

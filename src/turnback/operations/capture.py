@@ -150,7 +150,13 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
                     agent=agent_id,
                 )
             captured = store(context, agent, bounds)
-            return publish(context, agent, captured, moment)
+            try:
+                return publish(context, agent, captured, moment)
+            except objects.MissingObject:
+                # git gc --prune=now ran in between and took objects that no ref held yet: read the files again, all of them.
+                for one in captured:
+                    one.repository.kept.dirty(context.dirty_file(one.repository.key)).forget()
+                return publish(context, agent, store(context, agent, bounds), moment)
     except TurnbackError as error:
         if not (isinstance(error, Conflict) or error.code == "unsupported.checkpoint_no_repo"):
             _log_failure(context, agent_id, moment, error)
@@ -232,6 +238,9 @@ def _publish_new(
                 for one, row in zip(captured, rows, strict=True):
                     refs.create(one.repository, name, row["commit"])
                     made.callback(refs.delete, one.repository, name, row["commit"])
+                # From here on the refs hold them; what went before that is noticed here (DESIGN 10.1).
+                for one, row in zip(captured, rows, strict=True):
+                    _must_exist(one, row)
             except refs.RefExists:
                 # The id was used by a log that is gone, or by a process that was killed before its record: never overwrite it.
                 number += 1
@@ -252,6 +261,12 @@ def _publish_new(
         if moment.label is not None:
             checkpoint_row["label"] = moment.label
         return checkpoint_row
+
+
+def _must_exist(one: Captured, row: RepoRow) -> None:
+    for oid in (row["commit"], row["tree"], *sorted(one.snapshot.loose_ends)):
+        if not objects.exists(one.repository, oid):
+            raise objects.MissingObject(oid, one.repository.path)
 
 
 def _repo_row(

@@ -1,0 +1,355 @@
+"""Folding: few packs of ours stand, what isn't ours is never touched, and readers and git itself may do anything meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.children import Child
+from support.packs import absent, blobs, check, oid_of, packs, store
+from turnback.gitstore import fold as folding
+from turnback.gitstore import multipack, ourpacks
+from turnback.gitstore.fold import MOST, choose, fold
+from turnback.gitstore.objectfolder import ObjectFolder
+from turnback.gitstore.repo import Repository
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.git_repo import GitRepo
+
+
+@pytest.fixture
+def repository(repo: GitRepo) -> Repository:
+    return Repository(str(repo.path))
+
+
+def notes(repo: GitRepo) -> list[str]:
+    """The names of the packs that are noted as ours."""
+    return [f"pack-{path.name}.pack" for path in sorted((repo.git_dir / "turnback" / "packs").iterdir())]
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [path.name for path in paths]
+
+
+def fill(repository: Repository, count: int, name: str = "turn", size: int = 10) -> list[str]:
+    """So many packs of ours, of 60 blobs each; the ids."""
+    return [oid for turn in range(count) for oid in store(repository, blobs(60, f"{name} {turn}", size))]
+
+
+def test_three_hundred_turns(repo: GitRepo, repository: Repository) -> None:
+    """A pack and a fold for each of 300 turns: never more than ten packs of ours, nothing lost, and little copied twice."""
+    oids, copied = [], 0
+    for turn in range(300):
+        oids += store(repository, blobs(60, f"turn {turn}", 10))
+        copied += fold(repository).objects
+        assert len(packs(repo)) <= MOST
+    assert notes(repo) == names(packs(repo))
+    assert absent(repo, oids) == []
+    assert copied < 4 * len(oids), "what is stored is copied again and again"
+    check(repo)
+
+
+@given(st.lists(st.integers(1, 1000), max_size=40), st.integers(1, 12))
+def test_what_is_chosen(sizes: list[int], most: int) -> None:
+    """Nothing while few stand; else the smallest, so many that few remain, and each that remains is large beside all smaller ones."""
+    by_name = {f"{number:040x}": size for number, size in enumerate(sizes)}
+    chosen = choose(by_name, most)
+    assert len(set(chosen)) == len(chosen)
+    if len(sizes) <= most:
+        assert chosen == []
+        return
+    stay = sorted(size for name, size in by_name.items() if name not in chosen)
+    total = sum(by_name[name] for name in chosen)
+    assert len(chosen) >= 2
+    assert len(stay) + 1 <= most
+    for size in stay[:1]:
+        assert size >= max(by_name[name] for name in chosen)
+        assert size >= 2 * total
+
+
+def test_few_packs_are_left_alone(repo: GitRepo, repository: Repository) -> None:
+    """Up to the limit nothing is folded; one more, and the smallest go together."""
+    oids = fill(repository, MOST)
+    before = packs(repo)
+    assert fold(repository).pack is None
+    assert packs(repo) == before
+    oids += fill(repository, 1, "one more")
+    done = fold(repository)
+    assert done.pack in {path.stem[5:] for path in packs(repo)}
+    assert done.objects == 60 * len(done.folded)
+    assert done.bytes == next(path.stat().st_size for path in packs(repo) if done.pack in path.name)
+    assert not {f"pack-{name}.pack" for name in done.folded} & set(names(packs(repo)))
+    assert absent(repo, oids) == []
+    check(repo)
+
+
+def test_git_would_make_the_same_index(repo: GitRepo, repository: Repository) -> None:
+    """A folded pack is sound, and its index is the one that git makes for it."""
+    fill(repository, MOST + 1)
+    done = fold(repository)
+    path = repo.git_dir / "objects" / "pack" / f"pack-{done.pack}.pack"
+    repo.git("verify-pack", str(path))
+    repo.git("index-pack", "--strict", "-o", "made.idx", str(path))
+    assert repo.read("made.idx") == path.with_suffix(".idx").read_bytes()
+
+
+def test_an_object_in_several_packs_is_copied_once(
+    repo: GitRepo, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writers that didn't know of each other stored the same objects: folded, each is there once."""
+    shared = blobs(40, "shared")
+    with monkeypatch.context() as blind:
+        blind.setattr("turnback.gitstore.packlist.PackList.find", lambda _self, _oid: None)
+        for turn in range(MOST + 1):
+            own = blobs(30, f"turn {turn}")
+            store(repository, [*own[:15], *shared, *own[15:]])
+    done = fold(repository, most=1)
+    assert done.objects == 40 + 30 * (MOST + 1)
+    assert (len(packs(repo)), notes(repo)) == (1, names(packs(repo)))
+    check(repo)
+
+
+def test_a_pack_that_has_everything_already(
+    repo: GitRepo, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the fold of several is byte for byte one of them, that one stays."""
+    contents = blobs(60, size=10)
+    store(repository, contents)
+    with monkeypatch.context() as blind:
+        blind.setattr("turnback.gitstore.packlist.PackList.find", lambda _self, _oid: None)
+        store(repository, contents[:50])
+    (small, large) = sorted(packs(repo), key=lambda path: path.stat().st_size)
+    monkeypatch.setattr(folding, "choose", lambda sizes, most: sorted(sizes, key=sizes.__getitem__)[::-1])
+    done = fold(repository, most=1)
+    assert f"pack-{done.pack}.pack" == large.name
+    assert packs(repo) == [large]
+    assert not small.exists()
+    assert absent(repo, map(oid_of, contents)) == []
+    check(repo)
+
+
+def test_what_is_not_ours_stays(repo: GitRepo, repository: Repository) -> None:
+    """Packs of git's and packs that are pinned are never touched, however many there are."""
+    for turn in range(12):
+        content = f"theirs {turn}\n".encode()
+        repo.git("hash-object", "-w", "--stdin", data=content)
+        repo.git("pack-objects", "-q", ".git/objects/pack/pack", data=oid_of(content).encode() + b"\n")
+    theirs = packs(repo)
+    fill(repository, MOST + 4)
+    pinned = [path for path in packs(repo) if path not in theirs][:4]
+    for path, end in zip(pinned, (".keep", ".promisor", ".bitmap", ".mtimes"), strict=True):
+        path.with_suffix(end).touch()
+    assert fold(repository).pack is None
+    fill(repository, 1, "one more")
+    assert fold(repository).pack is not None
+    assert [path for path in [*theirs, *pinned] if not path.exists()] == []
+
+
+def test_packs_of_a_multi_pack_index_stay(repo: GitRepo, repository: Repository) -> None:
+    """What a multi-pack-index names is git's business; when it is gone, those packs are folded like others."""
+    oids = fill(repository, MOST + 1)
+    repo.git("multi-pack-index", "write")
+    index = repo.git_dir / "objects" / "pack" / "multi-pack-index"
+    assert multipack.named(str(index.parent)) == {path.stem[5:] for path in packs(repo)}
+    assert fold(repository).pack is None
+    index.chmod(0o644)
+    index.write_bytes(b"MIDX" + bytes(100))
+    assert multipack.named(str(index.parent)) is None
+    assert fold(repository).pack is None
+    index.unlink()
+    assert fold(repository).pack is not None
+    assert absent(repo, oids) == []
+
+
+def test_a_chain_of_multi_pack_indexes(repo: GitRepo, repository: Repository) -> None:
+    """A chain names packs in each of its files."""
+    fill(repository, 2)
+    repo.git("multi-pack-index", "write")
+    folder = repo.git_dir / "objects" / "pack"
+    chain = folder / "multi-pack-index.d"
+    chain.mkdir()
+    (folder / "multi-pack-index").rename(chain / f"multi-pack-index-{'a' * 40}.midx")
+    (chain / "multi-pack-index-chain").write_text("a" * 40 + "\n")
+    assert multipack.named(str(folder)) == {path.stem[5:] for path in packs(repo)}
+
+
+@pytest.mark.parametrize("part", [".pack", ".idx"])
+def test_a_damaged_pack_is_told_and_left_alone(repo: GitRepo, repository: Repository, part: str) -> None:
+    """A pack of ours that isn't what it should be doesn't replace anything and isn't removed; the others are folded without it."""
+    fill(repository, 1, "damaged")
+    (wrong,) = packs(repo)
+    file = wrong.with_suffix(part)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.chmod(0o644)
+    file.write_bytes(data)
+    oids = fill(repository, MOST + 1, size=40)
+    done = fold(repository)
+    assert done.damaged == (wrong.stem[5:],)
+    assert done.pack is not None
+    assert done.damaged[0] not in done.folded
+    assert file.read_bytes() == data
+    assert absent(repo, oids) == []
+
+
+def test_git_collected_ours_before(repo: GitRepo, repository: Repository) -> None:
+    """Somebody's gc has removed our packs already: their notes are forgotten, and folding goes on with what there is."""
+    oids = fill(repository, MOST)
+    for number, oid in enumerate(oids):
+        repo.git("update-ref", f"refs/keep/{number}", oid) if number % 100 == 0 else None
+    repo.git("gc", "-q", "--prune=now")
+    assert fold(repository).pack is None
+    assert notes(repo) == []
+    more = fill(repository, MOST + 1, "more")
+    assert fold(repository).pack is not None
+    assert absent(repo, oids[::100] + more) == []
+    assert set(notes(repo)) < set(names(packs(repo)))
+    check(repo)
+
+
+def test_readers_that_knew_the_old_packs(repo: GitRepo, repository: Repository) -> None:
+    """A git process and a libgit2 repository that know only the old packs, open or not, find every object after a fold."""
+    oids = fill(repository, MOST + 1)
+    looker = repository.libgit2
+    for oid in oids[:60]:
+        assert looker[oid].type == 3
+    with subprocess.Popen(
+        ["git", "cat-file", "--batch-check"], cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+
+        def asked(oid: str) -> bytes:
+            reader.stdin.write(oid.encode() + b"\n")  # type: ignore[union-attr]
+            reader.stdin.flush()  # type: ignore[union-attr]
+            return reader.stdout.readline()  # type: ignore[union-attr]
+
+        assert b" blob " in asked(oids[0])
+        before = packs(repo)
+        assert fold(repository, most=1).folded
+        assert not [path for path in before if path.exists()]
+        assert [oid for oid in oids if b" blob " not in asked(oid)] == []
+        reader.stdin.close()
+    assert [oid for oid in oids if looker[oid].type != 3] == []
+
+
+# Reads every object again and again through libgit2 until it is told to stop, and fails if one is missing.
+READS = """
+import select
+from turnback.gitstore.repo import Repository
+looker = Repository(sys.argv[1]).libgit2
+oids = open(sys.argv[2]).read().split()
+say("ready")
+rounds = 0
+while not select.select([sys.stdin], [], [], 0)[0] or not rounds:
+    for oid in oids:
+        looker.odb.read(oid)
+    rounds += 1
+say("read")
+"""
+
+
+def test_readers_while_packs_are_folded(repo: GitRepo, repository: Repository, tmp_path: Path) -> None:
+    """Another process reads all the time while packs come and are folded: it never misses an object."""
+    oids = fill(repository, MOST)
+    (tmp_path / "oids").write_text("\n".join(oids))
+    with Child(READS, str(repo.path), str(tmp_path / "oids")) as reader:
+        assert reader.hear() == "ready"
+        for turn in range(30):
+            oids += fill(repository, 1, f"while {turn}")
+            fold(repository, most=2)
+        assert reader.finish().split() == ["read"]
+    assert absent(repo, oids) == []
+
+
+def test_git_repacks_while_packs_are_folded(repo: GitRepo, repository: Repository) -> None:
+    """Somebody's repack drops what no ref holds, just while packs are folded: what refs held when it began is there afterwards."""
+    held: list[str] = []
+    loop = "while read line; do git repack -adq && echo done; done"
+    with subprocess.Popen(
+        ["bash", "-c", loop], cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as person:
+        assert person.stdin is not None
+        assert person.stdout is not None
+        for turn in range(20):
+            fill(repository, 3, f"nobody's {turn}")
+            new = fill(repository, 1, f"turn {turn}")[::20]
+            repo.git("update-ref", "--stdin", data="".join(f"create refs/{oid} {oid}\n" for oid in new).encode())
+            held += new
+            person.stdin.write(b"again\n")
+            person.stdin.flush()
+            fold(repository, most=2)
+            assert person.stdout.readline() == b"done\n"
+            assert absent(repo, held) == []
+        person.stdin.close()
+    check(repo)
+
+
+# Starts a pack under a temporary name and holds it.
+HOLDS = """
+from turnback.gitstore import newfile
+from turnback.gitstore.repo import Repository
+from turnback.gitstore.writer import ObjectWriter
+from support.packs import blobs
+newfile.NAMELESS = 0
+writer = ObjectWriter(Repository(sys.argv[1]))
+for content in blobs(100):
+    writer.blob(content)
+say("holds")
+hear()
+writer.flush()
+say("flushed")
+"""
+
+
+def test_what_a_living_process_holds_is_no_leftover(repo: GitRepo, repository: Repository) -> None:
+    """A temporary pack is left alone while its writer lives, and removed once it was killed."""
+    with Child(HOLDS, str(repo.path)) as writer, Child(HOLDS, str(repo.path)) as dying:
+        assert (writer.hear(), dying.hear()) == ("holds", "holds")
+        assert ourpacks.leftovers(repository) == []
+        assert ourpacks.clear_leftovers(repository) == []
+        dying.kill()
+        (left,) = ourpacks.leftovers(repository)
+        assert fold(repository).pack is None
+        assert ourpacks.leftovers(repository) == []
+        assert not os.path.exists(left)
+        assert writer.finish().split() == ["flushed"]
+    assert absent(repo, map(oid_of, blobs(100))) == []
+    check(repo)
+
+
+def test_a_pack_without_its_index_gets_one(repo: GitRepo, repository: Repository) -> None:
+    """A pack of ours without an index may be the only copy of something: it is completed, not removed; a damaged one stays as it is."""
+    oids = fill(repository, 2)
+    whole, damaged = packs(repo)
+    kept = whole.with_suffix(".idx").read_bytes()
+    for path in (whole, damaged):
+        path.with_suffix(".idx").unlink()
+    damaged.chmod(0o644)
+    damaged.write_bytes(damaged.read_bytes()[:-30])
+    assert ourpacks.leftovers(repository) == [str(whole), str(damaged)]
+    assert ourpacks.clear_leftovers(repository) == [str(whole)]
+    assert whole.with_suffix(".idx").read_bytes() == kept
+    assert whole.with_suffix(".idx").stat().st_mode & 0o777 == 0o444
+    assert ourpacks.leftovers(repository) == [str(damaged)]
+    assert len(absent(repo, oids)) == 60
+    assert sorted(path.name for path in damaged.parent.iterdir()) == sorted(
+        [damaged.name, whole.name, whole.with_suffix(".idx").name]
+    )
+
+
+def test_a_note_is_kept_while_its_pack_is_made(repository: Repository) -> None:
+    """A note whose pack isn't there yet isn't forgotten as long as its maker holds it."""
+    folder = ObjectFolder.of(repository)
+    with ourpacks.noting(folder, "a" * 40):
+        assert not ourpacks.forget(folder, "a" * 40)
+        assert ourpacks.recorded(folder) == ["a" * 40]
+    assert ourpacks.forget(folder, "a" * 40)
+    assert ourpacks.recorded(folder) == []
