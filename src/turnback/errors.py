@@ -65,13 +65,14 @@ class TurnbackError(Exception):
         return text.encode("utf-8", "backslashreplace")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.code, self.message, self.data)
+        return _rebuild, (type(self), self.message, self.__dict__)
 
 
-def _rebuild(kind: type[TurnbackError], code: str, message: str, data: dict[str, Any]) -> TurnbackError:
-    """Unpickling across processes: the constructor joins class and reason, so they are taken apart again."""
-    error = kind(code.partition(".")[2], message)
-    error.data = data
+def _rebuild(kind: type[TurnbackError], message: str, members: dict[str, Any]) -> TurnbackError:
+    """Unpickling across processes, without the constructor: a subclass may have one of its own."""
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(members)
     return error
 
 

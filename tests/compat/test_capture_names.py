@@ -96,8 +96,8 @@ def test_big_file_with_a_pattern_for_a_name(repo: GitRepo, tmp_path: Path) -> No
     big = [b"*.txt", b":(top)x", b":!y", b"[ab].txt"]
     for name in big:
         repo.write(name, b"x" * 101)
-    for name in ("a.txt", "b.txt", "x", "y", "!y"):
-        repo.write(name, "small\n")
+    for small in ("a.txt", "b.txt", "x", "y", "!y"):
+        repo.write(small, "small\n")
     shot = captures.take()
     assert shot.skipped == dict.fromkeys(big, "too_big")
     assert_same_tree(repo, shot, skip=big)

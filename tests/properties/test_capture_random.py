@@ -1,7 +1,7 @@
 """Random trees and random histories of edits, put to the capture and to git's own add: the trees are always the same."""
 
+import hashlib
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,7 @@ steps = st.one_of(
     st.tuples(st.just("conflict"), paths, st.sets(st.sampled_from([1, 2, 3]), min_size=1)),
     st.tuples(st.just("commit")),
     st.tuples(st.just("settle")),
+    st.tuples(st.just("look")),
     st.tuples(st.just("nest"), paths),
     st.tuples(st.just("rename"), paths, paths),
     st.tuples(st.just("racy"), paths, contents),
@@ -207,50 +208,64 @@ class Steps:
         self.repo.git("--literal-pathspecs", *arguments, data=data, check=False)
 
 
+class Memory:
+    """Bytes that are kept beside the trees."""
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+
+    def put(self, data: bytes) -> str:
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.held.add(sha256)
+        return sha256
+
+    def has(self, sha256: str) -> bool:
+        return sha256 in self.held
+
+
 def put_to_both(history: list[tuple[Any, ...]]) -> None:
-    """Make the history in a fresh repository, then let both answer."""
+    """Make the history in a fresh repository, and let both answer wherever somebody looks, and twice at its end."""
     with tempfile.TemporaryDirectory(prefix="turnback-random-") as name:
         repo = GitRepo.init(Path(name, "repo"))
+        repository, pool = Repository(str(repo.path)), Memory()
         doing = Steps(repo)
-        for step in history:
-            doing.apply(step)
-        os.mkdir(Path(name, "scratch"))
-        repository = Repository(str(repo.path))
-        index = repo.git_dir / "index"
-        before = index.read_bytes() if index.exists() else None
-        taken = [_take(repository, Path(name, "scratch")) for _ in range(2)]
-        assert (index.read_bytes() if index.exists() else None) == before
-        assert taken[0].tree == taken[1].tree
-        assert all(item.reason == "skip_worktree" for item in taken[0].skipped)
-        try:
-            wanted = repo.tree_of_add_all()
-        except AssertionError as error:
-            # git's add leaves a conflict beneath what is a file or link now, and can't write a tree then.
-            assert "unmerged" in str(error)
-            event("git refuses")
-            return
-        if taken[0].tree != wanted:
-            ours, gits = repo.ls_tree(taken[0].tree), repo.ls_tree_of_add_all()
-            for path in sorted(ours.keys() | gits.keys()):
-                if ours.get(path) != gits.get(path):
-                    note(f"{path!r}: ours {ours.get(path)}, git's {gits.get(path)}")
-        assert taken[0].tree == wanted
+        for step in [*history, ("look",), ("look",)]:
+            if step == ("look",):
+                look(repo, repository, pool, Path(name))
+            else:
+                doing.apply(step)
 
 
-def _take(repository: Repository, scratch: Path) -> snapshot.Snapshot:
-    limits = CaptureLimits(1 << 30, 1 << 30)
-    kept: dict[str, bytes] = {}
-    try:
-        return snapshot.take(
+def look(repo: GitRepo, repository: Repository, pool: Memory, place: Path) -> None:
+    """One capture, with all that is remembered from the ones before it; its tree must be the one that git gives."""
+    index = repo.git_dir / "index"
+    before = index.read_bytes() if index.exists() else None
+    with tempfile.TemporaryDirectory(dir=place) as scratch:
+        taken = snapshot.take(
             repository,
-            limits,
+            CaptureLimits(1 << 30, 1 << 30),
             usual=0o644,
-            scratch=str(scratch),
-            keep=lambda data: kept.setdefault(str(len(kept)), data) and str(len(kept)),
+            scratch=scratch,
+            pool=pool,
+            cache_file=str(place / "cache"),
         )
-    finally:
-        shutil.rmtree(scratch)
-        scratch.mkdir()
+    assert (index.read_bytes() if index.exists() else None) == before
+    assert all(item.reason == "skip_worktree" for item in taken.skipped)
+    assert all(item.sha256 in pool.held for item in taken.raw)
+    try:
+        wanted = repo.tree_of_add_all()
+    except AssertionError as error:
+        # git's add leaves a conflict beneath what is a file or link now, and can't write a tree then.
+        if "unmerged" not in str(error):
+            raise
+        event("git refuses")
+        return
+    if taken.tree != wanted:
+        ours, gits = repo.ls_tree(taken.tree), repo.ls_tree_of_add_all()
+        for path in sorted(ours.keys() | gits.keys()):
+            if ours.get(path) != gits.get(path):
+                note(f"{path!r}: ours {ours.get(path)}, git's {gits.get(path)}")
+    assert taken.tree == wanted
 
 
 CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.large_base_example]

@@ -146,7 +146,7 @@ class GitRepo:
     def settle(self) -> None:
         """Let time pass: every tracked file is old, and the index vouches for those that it knows (none of them is racy)."""
         for path in self.git("ls-files", "-z").split(b"\0")[:-1]:
-            if self.exists(path):
+            if self.exists(path) and self.at(path).lstat().st_mtime_ns != _OLD:
                 os.utime(self.at(path), ns=(_OLD, _OLD), follow_symlinks=False)
         self.git("update-index", "-q", "--refresh", check=False)
 

@@ -6,7 +6,6 @@ import hashlib
 import random
 from typing import TYPE_CHECKING
 
-from turnback.gitstore.repo import Repository
 from turnback.gitstore.writer import ObjectWriter
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.git_repo import GitRepo
+    from turnback.gitstore.repo import Repository
 
 
 def blobs(count: int, name: str = "blob", size: int = 60) -> list[bytes]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from turnback import Principal, Workspace
-
 from support.git_repo import FileState, GitRepo
+from turnback import Principal, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from turnback.operations.results import RollbackDone, RollbackPlan
     from turnback.workspace import Agent, Harness, Turn
@@ -91,9 +90,7 @@ class Scene:
         source = _repository(root, files)
         source.git("worktree", "add", "-q", "-b", "work", str(root / "tree"))
         scene = cls(root, source, GitRepo(root / "tree"), name, harness)
-        scene.agent = scene.ws.add_agent(
-            name, isolation="worktree", path=str(root / "tree"), harness=harness
-        )
+        scene.agent = scene.ws.add_agent(name, isolation="worktree", path=str(root / "tree"), harness=harness)
         return scene
 
     @property
@@ -118,11 +115,12 @@ class Scene:
         return self.agent.turn(prompt)
 
     def put(self, files: Mapping[str | bytes, Contents]) -> None:
-        """Write files, or delete those whose content is None."""
+        """Write files, or delete those (or folders) whose content is None."""
         for name, content in files.items():
             if content is None:
                 self.tree.delete(name)
-            else:
+        for name, content in files.items():
+            if content is not None:
                 self.tree.write(name, content)
 
     def changes(self, files: Mapping[str | bytes, Contents], named: tuple[str | bytes, ...] = ()) -> str:
@@ -202,9 +200,10 @@ def files_of(folder: Path) -> dict[bytes, FileState]:
     for here, folders, names in os.walk(root):
         if here == root:
             folders[:] = [name for name in folders if name != b".git"]
-            names = [name for name in names if name != b".git"]
         links = [name for name in folders if os.path.islink(os.path.join(here, name))]
         for name in (*names, *links):
+            if here == root and name == b".git":
+                continue  # of a linked worktree
             full = os.path.join(here, name)
             found[os.path.relpath(full, root)] = _state(full)
     return found

@@ -158,7 +158,11 @@ def test_nothing_changes_but_one_ref(make: Scene, repo: GitRepo, tmp_path: Path)
 def faults(repo: GitRepo) -> list[str]:
     """What git finds wrong with a repository and its objects."""
     said = subprocess.run(
-        ["git", "fsck", "--strict", "--no-dangling"], cwd=repo.path, capture_output=True, text=True, check=False
+        ["git", "fsck", "--strict", "--no-dangling"],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return [line for line in (said.stdout + said.stderr).splitlines() if not line.startswith("notice: ")]
 

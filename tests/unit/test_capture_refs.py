@@ -12,6 +12,7 @@ from turnback.errors import Failed, InvalidParams
 from turnback.gitstore import refs
 from turnback.gitstore.repo import Repository
 from turnback.operations import capture
+from turnback.pool.blobs import Pool
 
 FIRST = "refs/venom/checkpoints/a1/1"
 
@@ -350,6 +351,29 @@ def test_objects_that_cant_be_written_fail_the_capture(repo: GitRepo, captures: 
         captures.take()
     assert caught.value.code == "failed.checkpoint_git"
     assert before.changes(repo.snapshot_everything()) == []
+
+
+@pytest.mark.contract("V-076", "V-077")
+def test_full_disk_fails_the_capture_and_not_the_turn(
+    repo: GitRepo, captures: Captures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No room for the bytes that are kept beside the tree: the turn goes on, the failure is told, and the next capture works."""
+    repo.git("config", "filter.note.clean", "grep -v output")
+    repo.write(".gitattributes", "*.note filter=note\n")
+    repo.write("a.note", "input\noutput\n")
+
+    def full(pool: Pool, data: bytes, *, durable: bool = False) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/state/pool")
+
+    with monkeypatch.context() as inside:
+        inside.setattr(Pool, "put", full)
+        with captures.agent.turn() as turn:
+            assert turn.capture_failed is not None
+            assert turn.capture_failed.code == "failed.checkpoint_git"
+            assert "No space left on device (/state/pool)" in turn.capture_failed.message
+    assert [one["code"] for one in failures(captures)] == ["failed.checkpoint_git"] * 2
+    assert repo.refs().keys() == {"refs/heads/main"}
+    assert captures.take().id == "k1"
 
 
 def test_damaged_index_and_head_are_said(repo: GitRepo, captures: Captures) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 STAMP = Stamp(1, 2, 3, 10**18, 10**18, 0o100644)
 KNOWN = Known("a" * 40, 0o100644, None)
+LATER = 2 * 10**18  # when the file was read
 
 
 @pytest.fixture
@@ -117,7 +119,7 @@ def test_a_damaged_cache_is_ignored(tmp_path: Path) -> None:
     place = tmp_path / "cache"
     cache = DirtyCache(str(place))
     cache.begin("as it is")
-    cache.learn(b"a/b", STAMP, None, KNOWN)
+    cache.learn(b"a/b", STAMP, None, KNOWN, LATER)
     cache.end()
     whole = place.read_bytes()
     again = DirtyCache(str(place))
@@ -135,7 +137,7 @@ def test_every_part_of_the_key_counts(tmp_path: Path) -> None:
     """A path is found again with the same stat data, index entry and conversions only."""
     cache = DirtyCache(str(tmp_path / "cache"))
     cache.begin("as it is")
-    cache.learn(b"a", STAMP, "b" * 40, KNOWN)
+    cache.learn(b"a", STAMP, "b" * 40, KNOWN, LATER)
     cache.end()
     cache.begin("as it is")
     for member in Stamp._fields:
@@ -153,5 +155,17 @@ def test_a_young_file_is_not_remembered(tmp_path: Path) -> None:
     cache = DirtyCache(str(tmp_path / "cache"))
     cache.begin("as it is")
     future = Stamp.of(place.stat())._replace(mtime_ns=1 << 62)
-    cache.learn(b"young", future, None, KNOWN)
+    cache.learn(b"young", future, None, KNOWN, time.time_ns())
     assert cache.find(b"young", future, None) is None
+
+
+def test_what_counts_is_the_age_at_which_it_was_read(tmp_path: Path) -> None:
+    """A file that was read in the tick of its last write may have been written once more in that tick, however old it is now."""
+    cache = DirtyCache(str(tmp_path / "cache"))
+    for since, remembered in ((0, False), (10_000_000, False), (10**9, False), (3 * 10**9, True)):
+        cache.begin("as it is")
+        cache.learn(b"a", STAMP, None, KNOWN, STAMP.mtime_ns + since)
+        cache.end()
+        cache.begin("as it is")
+        assert (cache.find(b"a", STAMP, None) == KNOWN) == remembered, since
+        cache.forget()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from support.rollbacks import Scene, folders_of, paths, reasons, steps
 
 KINDS = ("file", "other", "exec", "link", "link_to_folder", "folder", "absent")
@@ -34,7 +35,9 @@ def test_untracked_files_come_back_and_new_ones_go(tmp_path: Path) -> None:
     scene.changes({"notes/kept.txt": "now\n", "notes/gone.txt": None, "notes/new.txt": "now\n"})
     done = scene.back("k1")
     assert done.exact
-    assert {name: content for name, (_, content) in scene.contents().items() if name.startswith(b"notes/")} == {
+    assert {
+        name: content for name, (_, content) in scene.contents().items() if name.startswith(b"notes/")
+    } == {
         b"notes/kept.txt": b"then\n",
         b"notes/gone.txt": b"then\n",
     }
@@ -168,7 +171,9 @@ def test_a_folder_that_gets_a_file_again_keeps_its_permissions(tmp_path: Path) -
 @pytest.mark.contract("V-040")
 def test_files_outside_the_plan_keep_inode_and_times(tmp_path: Path) -> None:
     """A rollback of one file in a tree of many: every other file is the very same one."""
-    files: dict[str | bytes, str | bytes | None] = {f"src/f{number}.py": f"{number}\n" for number in range(30)}
+    files: dict[str | bytes, str | bytes | None] = {
+        f"src/f{number}.py": f"{number}\n" for number in range(30)
+    }
     scene = Scene.in_place(tmp_path, files)
     scene.changes({"src/f7.py": "changed\n"})
     before = scene.files()

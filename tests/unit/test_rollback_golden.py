@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.rollbacks import Rewinds, Scene
 
+from support.rollbacks import Rewinds, Scene
 from turnback.errors import Conflict, InvalidParams
 
 FRAME = "src/proto/frame.zig"
@@ -23,9 +23,7 @@ def without(value: Any, *members: str) -> Any:
 @pytest.fixture
 def worktree(tmp_path: Path) -> Scene:
     """Agent a2 in a worktree, with two turns that changed one file; its harness can rewind."""
-    scene = Scene.worktree(
-        tmp_path, {FRAME: "1\n"}, harness=Rewinds("db5b5038-2eca-45a0-bff2-ef5647c506fb")
-    )
+    scene = Scene.worktree(tmp_path, {FRAME: "1\n"}, harness=Rewinds("db5b5038-2eca-45a0-bff2-ef5647c506fb"))
     for number in (2, 3):
         with scene.turn() as turn:
             scene.put({FRAME: f"{number}\n"})

@@ -289,6 +289,7 @@ def test_a_principal_is_made_not_spelled(principal: Any, repo: GitRepo, tmp_path
     """A text where a principal belongs is refused at once, not at the first rollback."""
     said = refused("invalid_params.principal", lambda: Workspace.open(repo.path, principal=principal), 2)
     assert "Principal" in said
+    refused("invalid_params.principal", lambda: Workspace.open(repo.path).acting_as(principal), 2)
 
 
 @pytest.mark.contract("V-460")

@@ -1,14 +1,9 @@
-"""Rollback as a caller sees it: two calls, the members of both results, who may, and errors that travel between processes."""
+"""Rollback as a caller sees it: two calls, the members of both results, who may, and the conversation."""
 
 from __future__ import annotations
 
-import copy
 import json
-import pickle
 import re
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +12,6 @@ from support.replay import Log
 from turnback import (
     Conflict,
     Denied,
-    Failed,
-    InvalidParams,
     NotFound,
     Principal,
     TimedOut,
@@ -26,10 +19,6 @@ from turnback import (
     Unsupported,
     Workspace,
 )
-from turnback.gitstore.objects import MissingObject
-from turnback.gitstore.process import GitFailed
-from turnback.gitstore.refs import RefExists
-from turnback.operations.results import AgentInfo, Checkpoint, CheckpointDiff, RollbackDone, RollbackPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,6 +213,140 @@ def test_in_the_middle_of_a_merge(repo: GitRepo, agent: Agent) -> None:
     assert agent.checkpoint().reused
 
 
+@pytest.mark.contract("V-202", "V-361", "V-362", "V-366", "V-424", "V-429", "V-430", "V-207", "V-208")
+def test_who_else_is_at_work(workspace: Workspace, agent: Agent) -> None:
+    """An agent in a person's hands, a live grandchild, a live sharer: each refuses in its turn, and settled ones are only listed."""
+    child = workspace.add_agent("child", parent="a1", isolation="worktree")
+    grandchild = workspace.add_agent("grandchild", parent="child", isolation="worktree")
+    sharer = workspace.add_agent("sharer")
+    agent.set_state("handed_over")
+    grandchild.set_state("running")
+    sharer.set_state("queued")
+
+    def refused() -> Conflict:
+        with pytest.raises(Conflict) as caught:
+            agent.rollback("k1", restore="files", dry_run=True)
+        assert caught.value.exit_code == 5
+        return caught.value
+
+    assert (refused().code, refused().data) == ("conflict.handed_over", {})
+    agent.set_state("queued")
+    assert (refused().code, refused().data) == ("conflict.turn_running", {})
+    agent.set_state("settled")
+    assert (refused().code, refused().data) == ("conflict.live_children", {"children": ["grandchild"]})
+    grandchild.set_state("failed")
+    assert (refused().code, refused().data) == ("conflict.tree_shared", {"agents": ["sharer"]})
+    sharer.set_state("settled")
+    plan = agent.rollback("k1", restore="files", dry_run=True)
+    assert (plan.shared_with, plan.children) == (("sharer",), ("child", "grandchild"))
+    assert child.show().state == "settled"
+
+
+@pytest.mark.contract("V-123", "V-400")
+def test_edits_of_ignored_files_are_told(repo: GitRepo, agent: Agent) -> None:
+    """A tool call that named an ignored file can't be undone: the plan lists it, if it came after the checkpoint."""
+    repo.write(".git/info/exclude", "*.secret\n")
+    with agent.turn() as first:
+        first.edited("early.secret")
+        repo.write("early.secret", "1")
+    with agent.turn() as second:
+        second.edited("late.secret", "src/main.py")
+        repo.write("late.secret", "2")
+        repo.write("src/main.py", "print('three')\n")
+    assert second.ended is not None
+    told = []
+    for checkpoint in ("k1", second.ended.checkpoint or ""):
+        plan = agent.rollback(checkpoint, restore="files", outside="overwrite", dry_run=True)
+        told.append(plan.repos[0].ignored_edits)
+    assert told == [("early.secret", "late.secret"), ()]
+
+
+# --- the conversation -------------------------------------------------------------------------------------------------------
+
+
+class Talking:
+    """A harness that copies conversations, or refuses to."""
+
+    name = "talking"
+    can_rewind = True
+    needs: str | None = "harness_end"
+
+    def __init__(self, refusal: TurnbackError | None = None) -> None:
+        self.refusal = refusal
+        self.asked: list[dict[str, Any]] = []
+
+    def rewind(
+        self, *, session: str | None, through_turn: str, harness_turn: str | None, harness_end: str | None
+    ) -> str:
+        self.asked.append({"through_turn": through_turn, "harness_end": harness_end})
+        if self.refusal is not None:
+            raise self.refusal
+        return "the copy"
+
+
+def two_turns(workspace: Workspace, repo: GitRepo, harness: Talking) -> Agent:
+    agent = workspace.add_agent("a2", harness=harness)
+    for number in (1, 2):
+        turn = agent.begin_turn(f"turn {number}")
+        repo.write("file", f"{number}\n")
+        turn.end(harness_end=f"m{number}")
+    return agent
+
+
+@pytest.mark.contract("V-004", "V-018", "V-255", "V-259", "V-317", "V-320", "V-325", "V-340", "V-341")
+def test_files_and_conversation_go_together(workspace: Workspace, repo: GitRepo) -> None:
+    """Back to after the first turn: the harness is asked once, the second turn is dropped, and the next one is the third."""
+    harness = Talking()
+    agent = two_turns(workspace, repo, harness)
+    plan = agent.rollback("k2", dry_run=True)
+    assert (plan.conversation.rewinds, plan.conversation.through_turn, plan.conversation.drops) == (
+        True,
+        "t1",
+        ("t2",),
+    )
+    assert harness.asked == []
+    done = agent.rollback("k2", plan=plan.plan)
+    assert harness.asked == [{"through_turn": "t1", "harness_end": "m1"}]
+    assert done.conversation.harness_session == "the copy"
+    assert repo.read("file") == b"1\n"
+    shown = agent.show()
+    assert shown.binding is not None
+    assert shown.binding["harness_session"] == "the copy"
+    assert [turn["dropped"] for turn in shown.turns] == [False, True]
+    assert shown.note is None  # the conversation knows: nothing has to be told
+    assert agent.begin_turn().id == "t3"
+
+
+@pytest.mark.contract("V-043", "V-304", "V-321", "V-322", "V-445")
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (TimedOut("harness_request", "It took too long."), 7),
+        (Conflict("harness_fork_refused", "It refused."), 5),
+        (NotFound("harness_session", "It is gone."), 3),
+    ],
+    ids=lambda value: value.code if isinstance(value, TurnbackError) else "",
+)
+def test_a_harness_that_refuses(
+    error: TurnbackError, exit_code: int, workspace: Workspace, repo: GitRepo
+) -> None:
+    """The harness's own error comes out as it is; no file was touched, and the agent keeps its conversation and its turns."""
+    agent = two_turns(workspace, repo, Talking(error))
+    plan = agent.rollback("k2", dry_run=True)
+    before, shown = repo.snapshot_everything(), agent.show()
+    with pytest.raises(TurnbackError) as caught:
+        agent.rollback("k2", plan=plan.plan)
+    assert caught.value is error
+    assert caught.value.exit_code == exit_code
+    changes = before.changes(repo.snapshot_everything())
+    assert [change for change in changes if not change.startswith("ref refs/venom/checkpoints/a2/4:")] == []
+    after = agent.show()
+    assert (after.binding, after.turns, after.state) == (shown.binding, shown.turns, shown.state)
+    ended = [event["data"] for event in workspace.events(["agent.rollback_ended"])]
+    assert [(row["ok"], row["code"]) for row in ended] == [(False, error.code)]
+    assert agent.rollback("k2", restore="files", dry_run=True).plan
+
+
 # --- who may ----------------------------------------------------------------------------------------------------------------
 
 
@@ -293,73 +416,3 @@ def test_a_handle_for_somebody_else_shares_everything_else(workspace: Workspace,
     acting.agent("a1").checkpoint("by the agent itself")
     assert workspace.agent("a1").checkpoints().checkpoints[0].label == "by the agent itself"
     assert acting.acting_as(Principal.person()).principal.is_person
-
-
-# --- results and errors as values ----------------------------------------------------------------------------------------------
-
-
-def test_results_travel(agent: Agent) -> None:
-    """Results are frozen, equal by value, and survive pickling and copying."""
-    results: list[Any] = [
-        agent.checkpoints(),
-        agent.show(),
-        agent.checkpoint_diff("k1", "k2", path="README.md"),
-        agent.rollback("k1", restore="files", dry_run=True),
-        agent.checkpoint(),
-    ]
-    for result in results:
-        assert pickle.loads(pickle.dumps(result)) == result
-        assert copy.deepcopy(result) == result
-        assert json.loads(result.to_json()) == result.to_dict()
-        with pytest.raises(AttributeError):
-            setattr(result, fields(result)[0].name, "other")
-    for kind in (AgentInfo, Checkpoint, CheckpointDiff, RollbackPlan, RollbackDone):
-        assert kind.__doc__
-
-
-@pytest.mark.contract("V-446")
-@pytest.mark.parametrize(
-    ("kind", "exit_code"),
-    [
-        (Failed, 1),
-        (InvalidParams, 2),
-        (NotFound, 3),
-        (Denied, 4),
-        (Conflict, 5),
-        (TimedOut, 7),
-        (Unsupported, 10),
-    ],
-)
-def test_errors_travel(kind: type[TurnbackError], exit_code: int) -> None:
-    """Every class of error comes out of a pickle as it went in, its exit code the class's."""
-    error = kind("some_reason", "A sentence.", repo=".", paths=["a"])
-    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
-        assert type(again) is kind
-        assert (again.code, again.message, again.data) == (error.code, error.message, error.data)
-        assert (again.exit_code, str(again)) == (exit_code, "A sentence.")
-        assert again.to_json() == error.to_json()
-
-
-@pytest.mark.xfail(reason="errors with a constructor of their own don't come out of a pickle", strict=True)
-@pytest.mark.parametrize(
-    "error",
-    [GitFailed(["add"], 1, b"no"), MissingObject("a" * 40, "/x"), RefExists("refs/x", "a" * 40)],
-    ids=lambda error: type(error).__name__,
-)
-def test_errors_of_the_lower_layers_travel(error: TurnbackError) -> None:
-    """An error that git's layer made goes through a pickle too: a pool of processes hands it to the caller."""
-    again = pickle.loads(pickle.dumps(error))
-    assert (again.code, again.message, again.data) == (error.code, error.message, error.data)
-
-
-def _fails(folder: str, state: str) -> None:
-    Workspace.open(folder, state_dir=state).agent("a1").rollback("k9", restore="files", dry_run=True)
-
-
-def test_an_error_out_of_a_pool_of_processes(workspace: Workspace, agent: Agent) -> None:
-    """Raised in a worker process, an error reaches the caller as itself."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        failing = pool.submit(_fails, workspace.folder, workspace.state_dir)
-        error = failing.exception()
-    assert isinstance(error, NotFound)
-    assert (error.code, error.data) == ("not_found.checkpoint", {"checkpoint": "k9"})

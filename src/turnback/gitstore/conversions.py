@@ -8,6 +8,8 @@ cleans to itself, without ``$Id`` so does an ``ident`` one.
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -131,7 +133,9 @@ def fingerprint(
 ) -> str:
     """Everything that the conversion of any file depends on, as one string: the same string means the same conversions.
 
-    A file of attributes that is young may change within one tick of its clock: then no two strings are the same.
+    Where it can't be known (a file that is young may change within one tick of its clock, attributes may come from whatever tree
+    a name stands for) no two strings are the same. Not seen: what a filter's program reads besides its own file and those that its
+    command names.
 
     Args:
         repository: the tree.
@@ -139,11 +143,33 @@ def fingerprint(
         found: every ``.gitattributes`` of the tree, with its stat data.
         attributes: those that rule from the index.
     """
-    named = (settings.attributes_file, os.path.join(repository.common_dir, "info", "attributes"), *_SYSTEM)
+    named = (
+        settings.attributes_file,
+        os.path.join(repository.common_dir, "info", "attributes"),
+        *_SYSTEM,
+        *_programs(repository, settings),
+    )
     stamps = [*sorted(found), *((os.fsencode(path), stamp_of(path)) for path in named)]
     now = time.time_ns()
-    young = now if any(stamp is not None and stamp.young(now) for _, stamp in stamps) else 0
+    unknown = settings.attributes_tree or any(stamp is not None and stamp.young(now) for _, stamp in stamps)
+    young = now if unknown else 0
     return repr((settings.conversion, stamps, sorted(attributes.items(), key=lambda row: row[0]), young))
+
+
+def _programs(repository: Repository, settings: Settings) -> list[str]:
+    """The files that the filters' commands are made of: their programs, and whatever other word names a file of the tree."""
+    found = []
+    for command in settings.commands:
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            words = command.split()
+        for position, word in enumerate(words):
+            program = shutil.which(word) if position == 0 and "/" not in word else None
+            path = program or os.path.join(repository.path, os.path.expanduser(word))
+            if not os.path.isdir(path):
+                found.append(path)
+    return found
 
 
 def attributes_of_index(

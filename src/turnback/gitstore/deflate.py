@@ -38,6 +38,7 @@ KNOWN = (("isal", "isal.isal_zlib", 1), ("zlib-ng", "zlib_ng.zlib_ng", 2), ("zli
 
 
 def choose(known: tuple[tuple[str, str, int], ...]) -> tuple[str, _Library, int]:
+    """The name, module and level of the first library that can be imported, of (name, module's name, level); the last one must be there."""
     for name, module, level in known[:-1]:
         try:
             return name, cast("_Library", importlib.import_module(module)), level

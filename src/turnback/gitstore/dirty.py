@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -110,9 +109,12 @@ class DirtyCache:
         self._used[path] = row
         return Known(oid.hex(), mode, raw.hex() if flags else None)
 
-    def learn(self, path: bytes, stamp: Stamp, index_oid: str | None, known: Known) -> None:
-        """Remember a file that was read just now; one that is too young is not remembered."""
-        if stamp.young(time.time_ns()):
+    def learn(self, path: bytes, stamp: Stamp, index_oid: str | None, known: Known, read_ns: int) -> None:
+        """Remember a file, unless it was too young when it was read (``read_ns``, by ``time.time_ns`` before the read).
+
+        That it is old enough now says nothing: it may have been written once more in the same tick, after the read.
+        """
+        if stamp.young(read_ns):
             return
         raw = bytes.fromhex(known.raw) if known.raw else bytes(32)
         self._used[path] = _ROW.pack(

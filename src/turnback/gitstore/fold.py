@@ -90,11 +90,11 @@ def fold(repository: Repository, most: int = MOST) -> Folded:
     folder = ObjectFolder.of(repository)
     damaged: set[str] = set()
     with folder.failing("folding packs"):
-        while True:
+        while len(ourpacks.recorded(folder)) > most:
             sizes = _ours(folder)
             chosen = choose({name: size for name, size in sizes.items() if name not in damaged}, most)
             if not chosen:
-                return Folded(damaged=tuple(sorted(damaged)))
+                break
             with contextlib.ExitStack() as stack:
                 sources = []
                 for checksum in chosen:
@@ -106,6 +106,7 @@ def fold(repository: Repository, most: int = MOST) -> Folded:
                         damaged.add(checksum)
                 if len(sources) == len(chosen):
                     return _copied(folder, chosen, sources, damaged)
+    return Folded(damaged=tuple(sorted(damaged)))
 
 
 def choose(sizes: Mapping[str, int], most: int = MOST) -> list[str]:
@@ -129,15 +130,14 @@ def choose(sizes: Mapping[str, int], most: int = MOST) -> list[str]:
 
 
 def _ours(folder: ObjectFolder) -> dict[str, int]:
-    """The packs that may be folded, with their sizes; notes of packs that are gone are forgotten."""
+    """The packs that may be folded, with their sizes."""
     named = multipack.named(folder.packs)
     found = {}
     for checksum in ourpacks.recorded(folder):
         try:
             pack = os.stat(ourpacks.pack_path(folder, checksum))
             index = os.stat(ourpacks.index_path(folder, checksum)).st_size
-        except FileNotFoundError:
-            ourpacks.forget(folder, checksum)
+        except FileNotFoundError:  # gone, or not whole: clear_leftovers has seen to it, or will
             continue
         small = pack.st_size < _BIG and index < _BIG_INDEX
         if small and pack.st_uid == os.geteuid() and _is_free(folder, checksum, named):

@@ -74,7 +74,8 @@ def commit_time(repository: Repository, commit: str) -> int:
 
 
 def _lines(output: bytes) -> list[str]:
-    return os.fsdecode(output).splitlines()
+    # A ref's name may hold other signs that splitlines takes for an end.
+    return os.fsdecode(output).split("\n")[:-1]
 
 
 def move_back(repository: Repository, head: Head, now: str, message: str) -> None:

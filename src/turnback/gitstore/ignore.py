@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from turnback.changes import LINK
 from turnback.gitstore import objects, process, trees
+from turnback.paths import parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,10 +57,23 @@ def _text(path: str) -> bytes | None:
 def covered_now(repository: Repository, paths: Sequence[bytes], deadline: float | None = None) -> set[bytes]:
     """Those of the paths that today's rules ignore, tracked or not.
 
+    A path beyond a symbolic link is no path of the tree, so no rule covers it; git refuses to answer at all when one is among them.
+
     Raises:
         GitFailed: git can't say.
     """
-    return _asked(repository.path, paths, (), None, deadline)
+    root = os.fsencode(repository.path)
+    links: dict[bytes, bool] = {}
+
+    def reachable(path: bytes) -> bool:
+        for above in parents(path):
+            if above not in links:
+                links[above] = os.path.islink(os.path.join(root, above))
+            if links[above]:
+                return False
+        return True
+
+    return _asked(repository.path, list(filter(reachable, paths)), (), None, deadline)
 
 
 def covered_then(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +12,8 @@ from turnback.native.lib import CoreError
 
 if TYPE_CHECKING:
     from turnback.gitstore.repo import Repository
-    from turnback.native.index import IndexEntry
 
 _ATTEMPTS = 3  # of reading a split index while somebody writes it
-_NAME_MASK, _EXTENDED, _SKIP_WORKTREE, _INTENT_TO_ADD = 0xFFF, 0x4000, 0x4000, 0x2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +23,10 @@ class Index:
     Attributes:
         view: what it says.
         mtime_ns: the file's modification time (for git's racy rule); 0 without a file.
-        data: the file's bytes, empty without one.
-        identity: tells whether the file is still the same one; None without one.
     """
 
     view: IndexView
     mtime_ns: int
-    data: bytes
-    identity: tuple[int, ...] | None
 
 
 def read_view(repository: Repository) -> tuple[IndexView, int]:
@@ -68,16 +60,14 @@ def _read(repository: Repository) -> Index:
     try:
         with open(repository.index_path, "rb") as file:
             data = file.read()
-            found = os.fstat(file.fileno())
+            mtime_ns = os.fstat(file.fileno()).st_mtime_ns
     except FileNotFoundError:
-        return Index(IndexView.empty(), 0, b"", None)
+        return Index(IndexView.empty(), 0)
     shared = IndexView.shared_oid(data)
     if shared is None:
-        view = IndexView.parse(data)
-    else:
-        with open(os.path.join(repository.git_dir, f"sharedindex.{shared.hex()}"), "rb") as file:
-            view = IndexView.parse(data, file.read())
-    return Index(view, found.st_mtime_ns, data, _identity(found))
+        return Index(IndexView.parse(data), mtime_ns)
+    with open(os.path.join(repository.git_dir, f"sharedindex.{shared.hex()}"), "rb") as file:
+        return Index(IndexView.parse(data, file.read()), mtime_ns)
 
 
 def _damaged(repository: Repository, error: Exception) -> Failed:
@@ -87,43 +77,3 @@ def _damaged(repository: Repository, error: Exception) -> Failed:
         "remove .git/index and run git reset",
         reason=str(error),
     )
-
-
-def has_moved(repository: Repository, index: Index) -> bool:
-    """Whether the index file is another one than was read."""
-    try:
-        return _identity(os.stat(repository.index_path)) != index.identity
-    except FileNotFoundError:
-        return index.identity is not None
-
-
-def _identity(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def write_copy(index: Index, place: str) -> None:
-    """Write an index file that lists what this one does, for a git command that only needs to know what is tracked.
-
-    A split index becomes a whole one: reading a split one makes git set the time of the user's shared file.
-    """
-    if index.identity is None:
-        return  # no file is an empty index to git too
-    data = _whole(index.view) if index.view.is_split else index.data
-    with open(place, "wb") as file:
-        file.write(data)
-
-
-def _whole(view: IndexView) -> bytes:
-    rows = [b"DIRC" + struct.pack(">II", 3, len(view)), *map(_row, view)]
-    data = b"".join(rows)
-    return data + hashlib.sha1(data, usedforsecurity=False).digest()
-
-
-def _row(entry: IndexEntry) -> bytes:
-    """One entry of format 3, without stat data."""
-    flags = min(len(entry.path), _NAME_MASK) | entry.stage << 12
-    more = (_SKIP_WORKTREE if entry.skip_worktree else 0) | (_INTENT_TO_ADD if entry.intent_to_add else 0)
-    row = bytes(24) + struct.pack(">I", entry.mode) + bytes(12) + entry.oid
-    row += struct.pack(">HH", flags | _EXTENDED, more) if more else struct.pack(">H", flags)
-    row += entry.path
-    return row + bytes(8 - len(row) % 8)

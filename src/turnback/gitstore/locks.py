@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import uuid
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _SIGNATURE = b"turnback rollback "
 _PREPARED = ".turnback"
+_OLD = ".turnback-old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,43 +114,60 @@ class IndexLock:
             os.close(descriptor)
 
     def replace(self, index: IndexFile) -> None:
-        """Put a new index in place, whole; the lock stays.
+        """Put a new index in place, whole; the lock stays, and the old file is kept beside it until ``release``.
 
         Raises:
             OSError: it can't be written; the index is as it was.
         """
+        place = self.repository.index_path
+        self._prepare(index)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                _link_or_copy(place, place + _OLD)
+            os.rename(place + _PREPARED, place)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(place + _PREPARED)
+            raise
+
+    def _prepare(self, index: IndexFile) -> None:
         prepared = self.repository.index_path + _PREPARED
         descriptor = os.open(prepared, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                view = memoryview(index.data)
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                os.fchmod(descriptor, index.mode)
-                os.utime(descriptor, ns=(index.mtime_ns, index.mtime_ns))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.rename(prepared, self.repository.index_path)
+            view = memoryview(index.data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fchmod(descriptor, index.mode)
+            os.utime(descriptor, ns=(index.mtime_ns, index.mtime_ns))
+            os.fsync(descriptor)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(prepared)
             raise
+        finally:
+            os.close(descriptor)
 
     def restore(self) -> None:
-        """Put back the index that was there when the lock was taken."""
-        if self.before is not None:
-            self.replace(self.before)
-        else:
+        """Put back the very file that was there when the lock was taken; that needs no room on the disk.
+
+        Raises:
+            OSError: it can't be put back.
+        """
+        place = self.repository.index_path
+        if self.before is None:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.repository.index_path)
+                os.unlink(place)
+        else:
+            os.rename(place + _OLD, place)
 
     def release(self) -> None:
-        """Give the lock up; a lock that isn't this one stays."""
+        """Give the lock up, and the old index with it; a lock that isn't this one stays."""
         inode, self._inode = self._inode, None
         with contextlib.suppress(OSError):
             found = os.lstat(self.path)
             if inode == (found.st_dev, found.st_ino):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.repository.index_path + _OLD)
                 os.unlink(self.path)
 
 
@@ -161,9 +180,22 @@ def clear_stale(repository: Repository, owner: str) -> bool:
             if found.startswith(f"{name}.lock") and _is_of(os.path.join(folder, found), owner):
                 os.unlink(os.path.join(folder, found))
                 removed = True
-        if removed:
-            os.unlink(repository.index_path + _PREPARED)
+        for left in (_PREPARED, _OLD) if removed else ():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(repository.index_path + left)
     return removed
+
+
+def _link_or_copy(place: str, other: str) -> None:
+    """A second name for a file; a copy where there are no hard links."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(other)
+    try:
+        os.link(place, other)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        shutil.copy2(place, other)
 
 
 def _is_of(path: str, owner: str) -> bool:
@@ -192,6 +224,11 @@ class BranchLock:
         self.to = to
         self.message = message
         self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def taken(self) -> bool:
+        """Whether the lock is held."""
+        return self._child is not None
 
     def take(self) -> None:
         """Lock the branch at the commit where it is supposed to be.

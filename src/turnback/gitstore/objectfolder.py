@@ -138,10 +138,12 @@ class ObjectFolder:
         try:
             yield
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise Failed(
-                "checkpoint_git", f"{doing} in {self.tree} failed: {reason}", reason=reason
-            ) from error
+            raise self.failed(doing, error) from error
+
+    def failed(self, doing: str, error: OSError) -> Failed:
+        """One of the system's errors as ours."""
+        reason = error.strerror or str(error)
+        return Failed("checkpoint_git", f"{doing} in {self.tree} failed: {reason}", reason=reason)
 
 
 def _sharing(repository: Repository) -> Sharing:

@@ -49,8 +49,12 @@ def translated(repository: Repository, doing: str) -> Iterator[None]:
 
 
 def exists(repository: Repository, oid: str) -> bool:
-    """Whether the object is there (10 microseconds when it isn't: libgit2 looks at the pack folder again)."""
-    return oid in repository.libgit2.odb
+    """Whether the object is there (10 microseconds when it isn't: libgit2 looks at the pack folder again).
+
+    A pack that this thread's repository has open answers also when it is gone; ``Repository.reopen`` forgets it.
+    """
+    with translated(repository, "looking up an object"):
+        return oid in repository.libgit2.odb
 
 
 def write_blob(repository: Repository, data: bytes) -> str:

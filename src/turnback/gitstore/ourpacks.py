@@ -84,20 +84,27 @@ def leftovers(repository: Repository) -> list[str]:
     What a living process holds isn't listed.
     """
     folder = ObjectFolder.of(repository)
-    return sorted(path for path in _suspects(folder) if _is_left(path))
+    suspects = _suspects(folder, recorded(folder), set(_names(folder.packs)))
+    return sorted(path for path in suspects if _is_left(path))
 
 
 def clear_leftovers(repository: Repository) -> list[str]:
     """Remove the temporary files that killed processes left, and give packs of ours that lack it their index.
 
-    What can't be mended (a damaged pack, no git on the PATH) stays and is listed again by ``leftovers``.
+    What can't be mended (a damaged pack, no git on the PATH) stays and is listed again by ``leftovers``. Notes of packs that are gone are
+    forgotten. When there is nothing to do, this costs three listings.
 
     Returns:
         What was removed or mended, sorted.
     """
     folder = ObjectFolder.of(repository)
+    noted = recorded(folder)  # before the packs are listed: a note is older than its pack
+    names = set(_names(folder.packs))
+    for checksum in noted:
+        if f"pack-{checksum}.pack" not in names:
+            forget(folder, checksum)
     cleared = []
-    for path in sorted(_suspects(folder)):
+    for path in sorted(_suspects(folder, noted, names)):
         with contextlib.suppress(OSError, TurnbackError), unheld(path) as held:
             if held is None:
                 continue
@@ -110,17 +117,16 @@ def clear_leftovers(repository: Repository) -> list[str]:
     return cleared
 
 
-def _suspects(folder: ObjectFolder) -> Iterator[str]:
-    for name in _names(folder.packs):
+def _suspects(folder: ObjectFolder, noted: list[str], names: set[str]) -> Iterator[str]:
+    for name in names:
         if name.startswith(PACK_PREFIX):
             yield os.path.join(folder.packs, name)
     for name in _names(folder.objects):
         if name.startswith(LOOSE_PREFIX):
             yield os.path.join(folder.objects, name)
-    for checksum in recorded(folder):
-        pack = pack_path(folder, checksum)
-        if os.path.lexists(pack) and not os.path.lexists(_index_of(pack)):
-            yield pack
+    for checksum in noted:
+        if f"pack-{checksum}.pack" in names and f"pack-{checksum}.idx" not in names:
+            yield pack_path(folder, checksum)
 
 
 def _is_left(path: str) -> bool:

@@ -18,7 +18,6 @@ import re
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from turnback.errors import Failed, TimedOut, Unsupported
@@ -59,14 +58,6 @@ class GitFailed(Failed):
         )
         self.status = status
         self.stderr = said
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a command printed: its answer, and its warnings."""
-
-    stdout: bytes
-    stderr: bytes
 
 
 def environment(tree: str | bytes, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -114,19 +105,6 @@ def run(
         TimedOut: ``timeout.checkpoint``: the deadline passed; the child is gone.
         Unsupported: ``unsupported.git``: there is no git on the PATH.
     """
-    return heard(tree, arguments, stdin=stdin, extra=extra, deadline=deadline, accept=accept).stdout
-
-
-def heard(
-    tree: str | bytes,
-    arguments: Sequence[str | bytes],
-    *,
-    stdin: bytes | Iterable[bytes] = b"",
-    extra: Mapping[str, str] | None = None,
-    deadline: float | None = None,
-    accept: tuple[int, ...] = (0,),
-) -> Output:
-    """``run`` for a command whose warnings matter too."""
     command: list[str | bytes] = ["git"]
     for setting in _PINNED:
         command += ["-c", setting]
@@ -154,7 +132,7 @@ def heard(
         _end(process)
     if process.returncode not in accept:
         raise GitFailed(arguments, process.returncode, stderr)
-    return Output(stdout, stderr)
+    return stdout
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

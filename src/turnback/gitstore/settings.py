@@ -22,6 +22,7 @@ _NUMBER = re.compile(r"[+-]?(0x[0-9a-f]+|\d+)[kmg]?")
 
 # Any of these makes a filter driver: a required one without a clean command fails, it doesn't pass.
 _DRIVER = ("clean", "smudge", "process", "required")
+_COMMANDS = (".clean", ".smudge", ".process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Settings:
         filters: the names of the configured filter drivers.
         attributes_tree: ``attr.tree`` is set: attributes may come from a tree object.
         conversion: a digest of everything in the configuration that a conversion may depend on.
+        commands: of the filter drivers, each once.
     """
 
     file_mode: bool
@@ -52,9 +54,10 @@ class Settings:
     full_stat: bool = True
     attributes_tree: bool = False
     conversion: str = ""
+    commands: tuple[str, ...] = ()
 
 
-def of(repository: Repository, values: dict[str, str | None]) -> Settings:
+def of(repository: Repository, values: Mapping[str, str | None]) -> Settings:
     """The settings that some values mean; a key's value is None where it stands alone.
 
     Args:
@@ -82,10 +85,19 @@ def of(repository: Repository, values: dict[str, str | None]) -> Settings:
         full_stat=(values.get("core.checkstat") or "").lower() != "minimal",
         attributes_tree="attr.tree" in values,
         conversion=_digest(values),
+        commands=tuple(
+            sorted(
+                {
+                    value
+                    for key, value in values.items()
+                    if value and key.startswith("filter.") and key.endswith(_COMMANDS)
+                }
+            )
+        ),
     )
 
 
-def _digest(values: dict[str, str | None]) -> str:
+def _digest(values: Mapping[str, str | None]) -> str:
     rows = [
         f"{key}\n{value}"
         for key, value in sorted(values.items())

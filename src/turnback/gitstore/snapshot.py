@@ -88,6 +88,8 @@ def _take(
     pool: Kept,
     cache_file: str | None,
 ) -> Snapshot:
+    # libgit2 goes on finding objects in a pack that it has open, also when a gc has replaced the pack by one without them.
+    repository.reopen()
     settings = repository.kept.configuration.read(limits.deadline)
     head = repository.head()
     rules = ignore.rules_now(repository, settings)

@@ -102,7 +102,7 @@ class Storing:
         self.raw: list[Raw] = []
         self.modes: dict[bytes, int] = {}
         self.files_read = 0
-        self._read_now: dict[bytes, tuple[Candidate, Stamp]] = {}
+        self._read_now: dict[bytes, tuple[Candidate, Stamp, int]] = {}
 
     def store(self, candidates: Sequence[Candidate]) -> None:
         """Store every candidate, or note why not.
@@ -161,11 +161,12 @@ class Storing:
         if self.cache is None:
             return
         raw = {one.path: one.sha256 for one in self.raw}
-        for path, (candidate, stamp) in self._read_now.items():
+        for path, (candidate, stamp, read_ns) in self._read_now.items():
             entry = self.edits.get(path)
             now = tree.lstat(path)
             if entry is not None and now is not None and Stamp.of(now) == stamp:
-                self.cache.learn(path, stamp, _oid_of(candidate), Known(entry.oid, entry.mode, raw.get(path)))
+                known = Known(entry.oid, entry.mode, raw.get(path))
+                self.cache.learn(path, stamp, _oid_of(candidate), known, read_ns)
 
     def _check_time(self) -> None:
         if self.limits.deadline is not None and time.monotonic() > self.limits.deadline:
@@ -188,6 +189,7 @@ class Storing:
         """A candidate as it is now, with its bytes; None when there are none to store (which is noted)."""
         for _ in range(_ATTEMPTS):
             self.files_read += 1
+            read_ns = time.time_ns()
             try:
                 if candidate.link:
                     data, stamp = tree.readlink(candidate.path), candidate.stamp
@@ -213,7 +215,7 @@ class Storing:
             if not candidate.link and len(data) > self.limits.max_file_bytes:
                 self._skip(candidate, SkipReason.TOO_BIG, len(data))  # it has grown since
                 return None
-            self._read_now[candidate.path] = (candidate, stamp)
+            self._read_now[candidate.path] = (candidate, stamp, read_ns)
             return candidate, data
         self._skip(candidate, SkipReason.NOT_REGULAR)
         return None

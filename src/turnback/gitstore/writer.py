@@ -17,7 +17,6 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from turnback.errors import Failed
 from turnback.gitstore import loose, objects
 from turnback.gitstore.objectfolder import ObjectFolder
 from turnback.gitstore.pack import PackWriter, SourceChanged
@@ -25,14 +24,15 @@ from turnback.gitstore.packentry import BLOB, BLOCK, COMMIT, TREE, object_header
 from turnback.gitstore.packlist import Found, Presence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from turnback.errors import Failed
     from turnback.gitstore.deflate import Data
     from turnback.gitstore.repo import Repository
 
-# Up to so many objects stay loose. A pack is cheaper in itself from about ten on, but it will be folded with others later,
-# and until then every git command opens it.
-LOOSE = 48
+# Up to so many objects stay loose. What a pack costs besides its objects, with its share of the folds to come, is about what two or
+# three dozen loose objects cost where making files is cheap, and what ten cost where it isn't.
+LOOSE = 24
 # Synced, each loose object costs two or three waits for the disk, and a pack three for all.
 LOOSE_DURABLE = 2
 
@@ -80,11 +80,7 @@ class ObjectWriter:
             return self._add(BLOB, data)
         view = memoryview(data)
         blocks = [view[at : at + BLOCK] for at in range(0, len(view), BLOCK)]
-        oid = _hashed(BLOB, len(data), blocks)
-        if not self._is_there(oid):
-            with self._failing():
-                self._packing().add_blocks(BLOB, bytes.fromhex(oid), len(data), blocks, "the content")
-        return oid
+        return self._add_blocks(len(data), lambda: blocks, "the content")
 
     def blob_from(self, source: str | bytes | int, size: int) -> str:
         """Store the bytes of a file without ever having all of them in memory: it is read twice, for its id and to be deflated.
@@ -98,16 +94,11 @@ class ObjectWriter:
             Failed: ``failed.checkpoint_git``: the disk is full, or the folder can't be written.
             OSError: it can't be read.
         """
+        path = f"descriptor {source}" if isinstance(source, int) else os.fsdecode(source)
         with _opened(source) as descriptor:
-            path = f"descriptor {source}" if isinstance(source, int) else os.fsdecode(source)
             if size <= BLOCK:
                 return self._add(BLOB, b"".join(_blocks(descriptor, size, path)))
-            oid = _hashed(BLOB, size, _blocks(descriptor, size, path))
-            if not self._is_there(oid):
-                blocks = _blocks(descriptor, size, path)
-                with self._failing():
-                    self._packing().add_blocks(BLOB, bytes.fromhex(oid), size, blocks, path)
-            return oid
+            return self._add_blocks(size, lambda: _blocks(descriptor, size, path), path)
 
     def tree(self, raw: bytes) -> str:
         """Store a raw tree object, which is believed; gives the id in hex. Raises as ``blob``."""
@@ -165,10 +156,13 @@ class ObjectWriter:
                 self._packing()
             if self._pack is not None:
                 self._fill(self._pack)
-                self.objects_written += len(self._pack)
-                self._done.update(oid.hex() for oid in self._pack.oids())
-                self.bytes_written += self._pack.finish(durable)
+                oids = self._pack.oids()
+                if oids:
+                    self.bytes_written += self._pack.finish(durable)
+                self._pack.close()
                 self._pack = None
+                self.objects_written += len(oids)
+                self._done.update(oid.hex() for oid in oids)
             for oid, (kind, data) in self._waiting.items():
                 header = object_header(kind, len(data))
                 self.bytes_written += loose.store(self._folder, oid, header, data, durable)
@@ -188,17 +182,26 @@ class ObjectWriter:
 
     def _add(self, kind: int, data: bytes) -> str:
         oid = _hashed(kind, len(data), (data,))
-        if self._is_there(oid):
-            return oid
-        if self._pack is not None:
-            with self._failing():
+        try:  # not by _failing: for a small object a context manager costs as much as the rest
+            if self._is_there(oid):
+                return oid
+            if self._pack is not None:
                 self._pack.add(kind, bytes.fromhex(oid), data)
-            return oid
-        self._waiting[oid] = kind, data
-        self._waiting_bytes += len(data)
-        if len(self._waiting) > LOOSE or self._waiting_bytes > _HELD:
-            with self._failing():
+                return oid
+            self._waiting[oid] = kind, data
+            self._waiting_bytes += len(data)
+            if len(self._waiting) > LOOSE or self._waiting_bytes > _HELD:
                 self._packing()
+        except OSError as error:
+            raise self._broken(error) from error
+        return oid
+
+    def _add_blocks(self, size: int, blocks: Callable[[], Iterable[Data]], path: str) -> str:
+        """Gone through twice: what is there already must not be deflated, let alone written."""
+        oid = _hashed(BLOB, size, blocks())
+        with self._failing():
+            if not self._is_there(oid):
+                self._packing().add_blocks(BLOB, bytes.fromhex(oid), size, blocks(), path)
         return oid
 
     def _packing(self) -> PackWriter:
@@ -225,8 +228,7 @@ class ObjectWriter:
         """Whether it needn't be written: added or used before, or found and freshened now."""
         if self._is_mine(oid) or oid in self._reused:
             return True
-        with self._folder.failing("looking for an object"):
-            found = self._presence.reuse(oid)
+        found = self._presence.reuse(oid)
         if found is Found.FRESH:
             self._reused.add(oid)
             self.objects_reused += 1
@@ -237,14 +239,21 @@ class ObjectWriter:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """After an error nothing that waits is worth anything: the caller starts again."""
         try:
-            with self._folder.failing("storing objects"):
-                yield
-        except Failed as error:
-            if not isinstance(error, SourceChanged):
-                self.close()
+            yield
+        except _Unreadable:
             raise
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: OSError) -> Failed:
+        """After an error nothing that waits is worth anything: the caller starts again, with another writer."""
+        self.close()
+        return self._folder.failed("storing objects", error)
+
+
+class _Unreadable(OSError):
+    """It is the source that can't be read: the writer is as good as before."""
 
 
 @contextmanager
@@ -265,9 +274,13 @@ def _opened(source: str | bytes | int) -> Iterator[int]:
 def _blocks(descriptor: int, size: int, path: str) -> Iterator[bytes]:
     """The bytes of a file from its start; as many as were announced, and no more may follow."""
     at = 0
-    while block := os.pread(descriptor, min(BLOCK, size + 1 - at), at):
+    while True:
+        try:
+            block = os.pread(descriptor, min(BLOCK, size + 1 - at), at)
+        except OSError as error:
+            raise _Unreadable(error.errno, error.strerror) from error
         at += len(block)
-        if at > size:
+        if not block or at > size:
             break
         yield block
     if at != size:

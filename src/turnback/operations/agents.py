@@ -170,10 +170,10 @@ def end_interrupted(context: Context, agent_id: str) -> None:
     Raises:
         NotFound: ``not_found.agent``.
     """
-    state = context.state()
-    if state.agent(agent_id).rollback is not None or any(
-        other.rollback is not None for other in state.sharers(agent_id)
-    ):
+    with context.reading() as state:
+        agents = [state.agent(agent_id), *state.sharers(agent_id)]
+        cut_off = any(agent.rollback is not None for agent in agents)
+    if cut_off:
         recovery.note_interrupted(context)
 
 

@@ -24,13 +24,11 @@ from turnback.changes import EXECUTABLE, LINK, Entry
 from turnback.errors import TurnbackError
 from turnback.native.files import Beneath, Blocked, Look, glance, only_folders
 from turnback.native.moves import exchange, exists, give_name, take_away
-from turnback.operations.holding import BESIDE
+from turnback.operations.holding import ASIDE, BESIDE, HALF
 
 if TYPE_CHECKING:
-    from turnback.operations.holding import Holding, Item
+    from turnback.operations.holding import Holding, Item, Kept
 
-# Where there is no exchange, the old file waits under this name until the new one has its own.
-_ASIDE = b"~"
 # How often a save that comes in the very moment of an exchange is followed; a person doesn't save twice in a microsecond.
 _TURNS = 100
 
@@ -52,7 +50,9 @@ class Applier:
     usual: int
     changed: list[bytes] = field(default_factory=list)
     refused: list[bytes] = field(default_factory=list)
-    _made: list[bytes] = field(default_factory=list)
+    _order: list[Item | bytes] = field(
+        default_factory=list
+    )  # moves, and folders that were made, as they came
     _deleted: list[bytes] = field(default_factory=list)
 
     # forward
@@ -73,8 +73,11 @@ class Applier:
             self.refused.append(path)
             return
         bits = _permissions(entry, permissions, before, self.usual)
+        made: list[bytes] = []
         try:
-            with self.tree.parent(path, made=self._made if before is None else None) as (folder, name):
+            with self.tree.parent(path, made=made if before is None else None) as (folder, name):
+                self._order += made
+                made.clear()
                 self._write_in(folder, name, path, entry, data, bits, before)
         except Blocked:
             self.changed.append(path)
@@ -82,6 +85,8 @@ class Applier:
             if error.errno not in (errno.ENAMETOOLONG, errno.EILSEQ):
                 raise
             self.refused.append(path)
+        finally:
+            self._order += made
 
     def _write_in(
         self,
@@ -95,7 +100,7 @@ class Applier:
     ) -> None:
         digest = hashlib.sha256(data).hexdigest()
         for place in self.holding.places(folder):
-            item = self.holding.begin(path, place, before, digest)
+            item = self._begin(path, place, before, digest)
             at = self.holding.fd(item, folder)
             try:
                 item.after = _prepare(at, item.name, entry, data, digest, bits)
@@ -110,6 +115,11 @@ class Applier:
                 self.holding.discard(at, item)
             else:
                 return
+
+    def _begin(self, path: bytes, place: str, before: Look | None, new: str | None) -> Item:
+        item = self.holding.begin(path, place, before, new)
+        self._order.append(item)
+        return item
 
     def _create(self, at: int, item: Item, folder: int, name: bytes) -> None:
         try:
@@ -140,7 +150,7 @@ class Applier:
 
     def _replace_slowly(self, at: int, item: Item, folder: int, name: bytes) -> None:
         """No atomic exchange on this filesystem: the old file goes aside first, and for that moment its name is free."""
-        aside = item.name + _ASIDE
+        aside = item.name + ASIDE
         try:
             take_away(folder, name, at, aside)
         except FileNotFoundError:
@@ -169,7 +179,7 @@ class Applier:
         try:
             with self.tree.parent(path) as (folder, name):
                 for place in self.holding.places(folder):
-                    item = self.holding.begin(path, place, before, None)
+                    item = self._begin(path, place, before, None)
                     at = self.holding.fd(item, folder)
                     try:
                         take_away(folder, name, at, item.name)
@@ -197,7 +207,10 @@ class Applier:
             name: its name there.
             inside: what was put under the name instead; None when the name was left free.
         """
+        copies: list[Kept] = []
         for _ in range(_TURNS):
+            # A copy first: under its name it is anybody's to overwrite, and the one who does may know nothing of it.
+            copies += self.holding.copied(at, item)
             ours = glance(at, item.name)
             if inside is None:
                 try:
@@ -205,7 +218,7 @@ class Applier:
                 except FileExistsError:
                     break  # somebody saved again meanwhile: theirs is newer
                 item.over = True
-                return
+                break
             try:
                 exchange(at, item.name, folder, name)
             except FileNotFoundError:
@@ -216,35 +229,40 @@ class Applier:
                 break
             # While it was out, a second save took the name; this one is newer than what we have just put there.
             inside = ours
-        self.holding.drop(at, item)
+        if not item.over:
+            self.holding.drop(at, item)
+        there = glance(folder, name)
+        self.holding.keep(one for one in copies if there is None or one.sha256 != there.sha256)
 
     # back
 
     def undo(self) -> list[bytes]:
         """Take every move back, newest first; gives the paths that aren't as they were, since somebody wrote them or it failed."""
         lost: list[bytes] = []
-        for item in reversed(self.holding.items):
-            if item.over:
-                continue
-            try:
-                made: list[bytes] | None = [] if item.before is not None or item.folder else None
-                with self.tree.parent(item.path, made=made) as (folder, name):
-                    if not self._take_back(self.holding.fd(item, folder), item, folder, name):
-                        lost.append(item.path)
-            except (OSError, TurnbackError):
-                lost.append(item.path)
-                self.holding.leave(item)
+        for action in reversed(self._order):
+            if isinstance(action, bytes):
+                # A folder that was made: it goes where it is empty, before the file that it took the place of comes back.
+                with contextlib.suppress(OSError), self.tree.parent(action) as (folder, name):
+                    os.rmdir(name, dir_fd=folder)
+            elif not action.over and not self._undone(action):
+                lost.append(action.path)
         self._deleted.clear()
-        for path in reversed(self._made):
-            with contextlib.suppress(OSError), self.tree.parent(path) as (folder, name):
-                os.rmdir(name, dir_fd=folder)
         return lost
 
+    def _undone(self, item: Item) -> bool:
+        made: list[bytes] | None = [] if item.before is not None or item.folder else None
+        try:
+            with self.tree.parent(item.path, made=made) as (folder, name):
+                return self._take_back(self.holding.fd(item, folder), item, folder, name)
+        except (OSError, TurnbackError):
+            self.holding.leave(item)
+            return False
+
     def _take_back(self, at: int, item: Item, folder: int, name: bytes) -> bool:
-        if exists(at, item.name + _ASIDE):
+        if exists(at, item.name + ASIDE):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(item.name, dir_fd=at)
-            take_away(at, item.name + _ASIDE, at, item.name)
+            take_away(at, item.name + ASIDE, at, item.name)
         held = glance(at, item.name)
         if held is not None and item.writes and (item.after is None or held.same_thing(item.after)):
             self.holding.discard(at, item)  # it never got the name
@@ -292,7 +310,7 @@ class Applier:
         return False
 
     def _exchange_back_slowly(self, at: int, item: Item, folder: int, name: bytes) -> bool:
-        aside = item.name + _ASIDE
+        aside = item.name + ASIDE
         take_away(folder, name, at, aside)
         found = glance(at, aside)
         if found is None or item.after is None or not found.same_thing(item.after):
@@ -314,19 +332,28 @@ class Applier:
 
 
 def _prepare(at: int, name: bytes, entry: Entry, data: bytes, digest: str, bits: int) -> Look:
-    """Make the new file or link under its hidden name, whole, with its final permission bits."""
+    """Make the new file or link under its hidden name, whole, with its final permission bits.
+
+    Until it is whole it has another name, so that a half one is never taken for something that came out from under a path.
+    """
     if entry.mode == LINK:
         os.symlink(data, name, dir_fd=at)
         found = os.stat(name, dir_fd=at, follow_symlinks=False)
         return Look("link", digest, "", 0, len(data), (found.st_dev, found.st_ino))
+    half = name + HALF
     # 0600 until the content is in: the final bits are set last, so a secret is never readable by others for a moment.
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=at)
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=at)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
         os.fchmod(descriptor, bits)
         found = os.fstat(descriptor)
+        os.rename(half, name, src_dir_fd=at, dst_dir_fd=at)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(half, dir_fd=at)
+        raise
     finally:
         os.close(descriptor)
     mode = stat.S_IMODE(found.st_mode)

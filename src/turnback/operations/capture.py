@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +134,7 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
         explicit: somebody asked for it: works with ``enabled=false`` too, and a failure is the caller's.
 
     Raises:
-        TurnbackError: the capture failed; it is logged as ``checkpoint.failed`` first.
+        TurnbackError: the capture failed; it is logged as ``checkpoint.failed`` first, where the log takes it.
     """
     bounds = limits(context)
     agent = context.state().agent(agent_id)
@@ -161,6 +161,11 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
         if not (isinstance(error, Conflict) or error.code == "unsupported.checkpoint_no_repo"):
             _log_failure(context, agent_id, moment, error)
         raise
+    except OSError as error:
+        failure = _io_failure(error)
+        with suppress(TurnbackError, OSError):  # a full disk may have no room for this either
+            _log_failure(context, agent_id, moment, failure)
+        raise failure from error
 
 
 def manual(context: Context, agent_id: str, label: str | None) -> Taken:
@@ -264,6 +269,7 @@ def _publish_new(
 
 
 def _must_exist(one: Captured, row: RepoRow) -> None:
+    one.repository.reopen()  # what it has open may be a pack that is gone
     for oid in (row["commit"], row["tree"], *sorted(one.snapshot.loose_ends)):
         if not objects.exists(one.repository, oid):
             raise objects.MissingObject(oid, one.repository.path)
@@ -356,7 +362,8 @@ def _filled(agent: AgentState, moment: Moment) -> Moment:
         if moment.through_turn is not None or moment.reason == "rollback"
         else agent.through_turn,
         mid_turn=mid_turn,
-        overlap=moment.overlap,
+        # A turn that the harness began before this one's end was saved (V-073).
+        overlap=moment.overlap or (moment.reason == "turn_end" and agent.running_turn is not None),
         label=moment.label,
     )
 

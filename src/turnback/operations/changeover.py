@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +23,7 @@ from turnback.changes import EXECUTABLE, FILE, LINK, Entry
 from turnback.errors import TurnbackError
 from turnback.gitstore import head, objects, trees
 from turnback.gitstore.locks import BranchLock, IndexLock, clear_stale, read_index
+from turnback.gitstore.repo import Head
 from turnback.native.files import Beneath, Look
 from turnback.native.moves import sync
 from turnback.operations import planning
@@ -50,7 +52,7 @@ class Tree:
         part: its plan.
         move: where its HEAD goes.
         index: the lock on its index, where HEAD moves.
-        branch: the lock on its branch, likewise.
+        branch: the lock on its branch, likewise; ``back`` is the one for the way back, once the branch has moved.
         index_sha256: its index as it was, in the pool.
         staged: what only its index held, in the pool: rows for the log.
         applier: its steps, once it is ready to be written.
@@ -63,6 +65,7 @@ class Tree:
     move: HeadMove
     index: IndexLock | None = None
     branch: BranchLock | None = None
+    back: BranchLock | None = None
     index_sha256: str | None = None
     staged: list[dict[str, Any]] = field(default_factory=list)
     applier: Applier | None = None
@@ -113,8 +116,8 @@ class Changeover:
         self._note: Note | None = None
 
     def __enter__(self) -> Self:
-        about = {"agent": self.agent, "at": self.context.clock.now()}
-        self._note = Note.create(self.context.state_dir, self._name, about)
+        now = self.context.clock.now()
+        self._note = Note.create(self.context.state_dir, self.agent, self._name, now)
         try:
             for tree in self.trees:
                 if tree.move.moves and tree.move.after is not None:
@@ -132,6 +135,10 @@ class Changeover:
             self.finish()
         finally:
             self._held.close()
+            # Last, so that whoever finds the locks or a waiting file after a kill finds the note as well.
+            if self._note is not None:
+                appliers = [tree.applier for tree in self.trees if tree.applier is not None]
+                self._note.close(done=not any(applier.holding.waits for applier in appliers))
 
     def _lock(self, tree: Tree, after: str) -> None:
         """Lock the index and the branch, and keep what only the index holds: no checkpoint does."""
@@ -156,6 +163,16 @@ class Changeover:
                 row = {**paths.members(path), "mode": entry.mode, "oid": entry.oid, "sha256": sha256}
                 tree.staged.append(row)
 
+    def _lock_again(self, tree: Tree, after: str) -> None:
+        """The way back, prepared at once: the branch stays locked, and to undo the move needs no room on the disk."""
+        was = tree.part.captured.snapshot.head
+        now = Head(after, was.branch)
+        tree.back = BranchLock(
+            tree.part.repository, now, was.commit or "", f"venom rollback {self.agent}: undone"
+        )
+        self._held.callback(tree.back.release)
+        tree.back.take()
+
     # forward
 
     def apply(self, safety: str) -> None:
@@ -173,6 +190,7 @@ class Changeover:
                 repository = tree.part.repository
                 tree.moved = True
                 tree.branch.move()
+                self._lock_again(tree, tree.move.after)
                 with self.context.scratch() as scratch:
                     index = head.index_at(repository, tree.move.after, scratch)
                 tree.index.replace(index)
@@ -220,12 +238,10 @@ class Changeover:
 
         Before it is known how the rollback ended nothing is let go of: the files wait, and the note of them stays.
         """
-        appliers = [tree.applier for tree in self.trees if tree.applier is not None]
-        for applier in appliers:
-            if self.over:
-                applier.finish()
-        if self._note is not None:
-            self._note.close(done=not any(applier.holding.waits for applier in appliers))
+        if self.over:
+            for tree in self.trees:
+                if tree.applier is not None:
+                    tree.applier.finish()
 
     # what came of it
 
@@ -311,21 +327,54 @@ class Changeover:
             states[tree.part.repo] = Undone(touched, head_back, tuple(lost))
         return {tree.part.repo: states[tree.part.repo] for tree in self.trees}
 
+    def is_as_before(self) -> bool:
+        """Whether every path of the plan holds what S holds, and HEAD and the index are where they were.
+
+        What somebody else wrote meanwhile, and so was left alone, is theirs and doesn't count.
+        """
+        try:
+            return all(_is_as_before(tree) for tree in self.trees)
+        except (TurnbackError, OSError):
+            return False
+
     def _head_back(self, tree: Tree) -> bool:
-        repository, move = tree.part.repository, tree.move
+        repository, was = tree.part.repository, tree.part.captured.snapshot.head
         if not tree.moved:
             return True
         try:
             if tree.index is not None and read_index(repository) != tree.index.before:
                 tree.index.restore()
-            was = tree.part.captured.snapshot.head
-            if move.after is not None and repository.head() != was:
-                message = f"venom rollback {self.agent}: undone"
-                head.move_back(repository, was, move.after, message)
+            if repository.head() != was:
+                if tree.back is not None and tree.back.taken:
+                    tree.back.move()
+                else:
+                    message = f"venom rollback {self.agent}: undone"
+                    head.move_back(repository, was, tree.move.after or "", message)
         except (TurnbackError, OSError):
             return False
         tree.moved = False
         return True
+
+
+def _is_as_before(tree: Tree) -> bool:
+    part = tree.part
+    if tree.index is not None and read_index(part.repository) != tree.index.before:
+        return False
+    if tree.move.moves and part.repository.head() != part.captured.snapshot.head:
+        return False
+    if tree.applier is None:
+        return True
+    for step in part.plan.steps:
+        if step.path in tree.applier.changed:
+            continue
+        was, now = tree.looks.get(step.path), tree.applier.tree.lstat(step.path)
+        if was is None and now is not None and not stat.S_ISDIR(now.st_mode):
+            return False
+        if was is not None:
+            found = tree.applier.tree.look(step.path)
+            if found is None or not found.same_content(was):
+                return False
+    return True
 
 
 def staged_alone(part: TreePlan, move: HeadMove) -> dict[bytes, Entry]:

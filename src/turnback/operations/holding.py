@@ -26,12 +26,15 @@ from turnback.native.moves import Writer, writers
 from turnback.records import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from turnback.native.files import Beneath
     from turnback.pool.blobs import Pool
 
 GIT, ROOT, BESIDE = "git", "root", "beside"
+
+# Beside the name of what waits: a new file that isn't whole yet, and, where there is no exchange, the old one until the new one has its name.
+HALF, ASIDE = b"+", b"~"
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -97,17 +100,22 @@ class Note:
         self._descriptor = descriptor
 
     @classmethod
-    def create(cls, state_dir: str, name: str, about: dict[str, Any]) -> Note:
-        """Begin a note.
+    def create(cls, state_dir: str, agent: str, name: str, at: int) -> Note:
+        """Begin the note of an agent's rollback with a name of its own; ``at`` is now, in milliseconds.
 
         Raises:
             Failed: ``failed.state_folder``.
+            OSError: it can't be written.
         """
         folder = os.path.join(state_dir, "holding")
         make_folder(folder)
-        path = os.path.join(folder, f"{name}.ndjson")
+        path = os.path.join(folder, f"{agent}.{name}.ndjson")
         note = cls(path, open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND))
-        note.add({**about, "name": name})
+        try:
+            note.add({"at": at})
+        except BaseException:
+            note.close(done=True)
+            raise
         return note
 
     def add(self, row: dict[str, Any]) -> None:
@@ -124,8 +132,28 @@ class Note:
                 os.unlink(self.path)
 
 
-def read_notes(state_dir: str) -> list[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
-    """Every note there is: its path, what it is about, and its items. A line that was cut off by a kill is left out.
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A note as it was read.
+
+    Attributes:
+        path: its file.
+        agent, name: whose rollback, and that one's own name.
+        at: when it began, in milliseconds; None when the note was cut off before it said so.
+        safety: its safety checkpoint; None when it hadn't come that far.
+        rows: the files that may wait.
+    """
+
+    path: str
+    agent: str
+    name: str
+    at: int | None
+    safety: str | None
+    rows: tuple[dict[str, Any], ...]
+
+
+def read_notes(state_dir: str) -> list[Noted]:
+    """Every note there is. A line that was cut off by a kill is left out.
 
     Whether a rollback is still at it is for the caller to know: its agent's lock says so.
     """
@@ -135,15 +163,16 @@ def read_notes(state_dir: str) -> list[tuple[str, dict[str, Any], list[dict[str,
     except FileNotFoundError:
         return []
     found = []
-    for name in names:
-        path = os.path.join(folder, name)
+    for file_name in names:
+        agent, _, name = file_name.removesuffix(".ndjson").partition(".")
+        path = os.path.join(folder, file_name)
         with contextlib.suppress(OSError), open(path, "rb") as file:
             rows = [row for line in file.read().split(b"\n") if (row := _row(line)) is not None]
             about: dict[str, Any] = {}
             for row in rows:
                 about |= {} if "file" in row else row
-            if {"agent", "at", "name"} <= about.keys():
-                found.append((path, about, [row for row in rows if "file" in row]))
+            waiting = tuple(row for row in rows if "file" in row)
+            found.append(Noted(path, agent, name, about.get("at"), about.get("safety"), waiting))
     return found
 
 
@@ -252,9 +281,24 @@ class Holding:
         known = {look.sha256 for look in (item.before, item.after) if look is not None}
         gone, kept = let_go(at, item.name, item.path, known, self.pool, place=self._waits_at(item))
         if kept is not None:
-            self.kept.append(kept)
+            self.keep([kept])
         item.over = True
         item.stuck = not gone
+
+    def copied(self, at: int, item: Item) -> list[Kept]:
+        """Put a copy of what waits into the pool, where no checkpoint holds it; as well as it goes, since the thing itself is still there."""
+        known = {look.sha256 for look in (item.before, item.after) if look is not None}
+        try:
+            kept = _keep(at, item.name, item.path, known, self.pool)
+        except (OSError, TurnbackError):
+            return []
+        return [] if kept is None else [kept]
+
+    def keep(self, found: Iterable[Kept]) -> None:
+        """Tell what was kept, each content once."""
+        for one in found:
+            if all((one.path, one.sha256) != (other.path, other.sha256) for other in self.kept):
+                self.kept.append(one)
 
     def close(self) -> None:
         """Let go of everything that still waits, and of the folder and the note when nothing does."""
@@ -299,10 +343,10 @@ def folder_of(place: str, name: str, git_dir: str, root: bytes) -> str:
 
 def remove_place(folder: str) -> None:
     """Remove a holding folder, and the one above it in a git dir, where they are empty."""
-    with contextlib.suppress(OSError):
-        os.rmdir(folder)
-        if os.path.basename(os.path.dirname(folder)) == "turnback":
-            os.rmdir(os.path.dirname(folder))
+    above = os.path.dirname(folder)
+    for place in (folder, above) if os.path.basename(above) == "turnback" else (folder,):
+        with contextlib.suppress(OSError):
+            os.rmdir(place)
 
 
 def _made(above: int, name: bytes) -> int:

@@ -20,9 +20,13 @@ from turnback.native import moves
 from turnback.native.files import Beneath
 from turnback.operations.changeover import owner_of
 from turnback.operations.holding import (
+    ASIDE,
     BESIDE,
     GIT,
+    HALF,
+    ROOT,
     Kept,
+    Noted,
     folder_of,
     let_go,
     read_notes,
@@ -48,17 +52,17 @@ def clear(context: Context, agent_id: str, *, in_tree: bool) -> list[Kept]:
     """
     agent = context.state().agent(agent_id)
     kept: list[Kept] = []
-    for path, about, items in read_notes(context.state_dir):
-        if about.get("agent") != agent_id:
+    for noted in read_notes(context.state_dir):
+        if noted.agent != agent_id:
             continue
         done = True
-        for repository, rows in _by_tree(context, agent, items):
-            gone, found = _clear_tree(context, agent, repository, about, rows, in_tree=in_tree)
+        for repository, rows in _by_tree(context, agent, noted.rows):
+            gone, found = _clear_tree(context, agent, repository, noted, rows, in_tree=in_tree)
             kept += found
             done = done and gone
         if done:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                os.unlink(noted.path)
     return kept
 
 
@@ -89,14 +93,17 @@ def tell(agent_id: str, kept: Sequence[Kept]) -> list[Record]:
 
 
 def _by_tree(
-    context: Context, agent: AgentState, items: Sequence[dict[str, Any]]
+    context: Context, agent: AgentState, rows: Sequence[dict[str, Any]]
 ) -> list[tuple[Repository | None, list[dict[str, Any]]]]:
+    """Each tree of the agent's with what waits in it, also where that is nothing: an empty folder may be left."""
+    repos = {tree["repo"]: tree for tree in agent.trees}
     found = []
-    for repo in sorted({str(item["repo"]) for item in items}):
+    for repo in sorted({*repos, *(str(row["repo"]) for row in rows)}):
         repository = None
-        with contextlib.suppress(TurnbackError, StopIteration):
-            repository = context.repository(next(tree for tree in agent.trees if tree["repo"] == repo))
-        found.append((repository, [item for item in items if item["repo"] == repo]))
+        if repo in repos:
+            with contextlib.suppress(TurnbackError):
+                repository = context.repository(repos[repo])
+        found.append((repository, [row for row in rows if row["repo"] == repo]))
     return found
 
 
@@ -104,18 +111,18 @@ def _clear_tree(
     context: Context,
     agent: AgentState,
     repository: Repository | None,
-    about: dict[str, Any],
+    noted: Noted,
     rows: Sequence[dict[str, Any]],
     *,
     in_tree: bool,
 ) -> tuple[bool, list[Kept]]:
     """One tree's leftovers: whether nothing of them is left, and what there is to tell."""
     if repository is None:
-        return False, []  # the tree is missing for now; what waits in it waits
-    name = str(about["name"])
-    held = _held(agent, repository, str(about.get("safety", "")))
-    old = about["at"] + duration(context.config.checkpoints.keep_safety, "checkpoints.keep_safety")
-    sure = context.clock.now() > old
+        return not rows, []  # the tree is missing for now; what waits in it waits
+    name = noted.name
+    held = _held(agent, repository, noted.safety)
+    keep = duration(context.config.checkpoints.keep_safety, "checkpoints.keep_safety")
+    sure = noted.at is not None and context.clock.now() > noted.at + keep
     if not moves.LEASES and not sure:
         return (
             False,
@@ -134,25 +141,27 @@ def _clear_tree(
                 continue
             try:
                 known = row["known"] if held else []
-                for file in (row["file"], row["file"] + "~"):
-                    place = os.path.join(_folder(tree, repository, row["in"], name, path), file)
-                    gone, one = let_go(
-                        folder, os.fsencode(file), path, known, context.pool, place=place, sure=sure
-                    )
+                label = os.fsencode(row["file"])
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(label + HALF, dir_fd=folder)
+                for file in (label, label + ASIDE):
+                    where = _folder(tree, repository, row["in"], name, path)
+                    place = os.path.join(where, os.fsdecode(file))
+                    gone, one = let_go(folder, file, path, known, context.pool, place=place, sure=sure)
                     done = done and gone
                     if one is not None:
                         kept.append(one)
             finally:
                 os.close(folder)
-        for where in {row["in"] for row in rows} - {BESIDE}:
+        for where in (GIT, ROOT) if in_tree else (GIT,):
             remove_place(folder_of(where, name, repository.git_dir, tree.root))
     return done, kept
 
 
-def _held(agent: AgentState, repository: Repository, safety: str) -> bool:
+def _held(agent: AgentState, repository: Repository, safety: str | None) -> bool:
     """Whether the safety checkpoint is still there with its ref, so that what it holds may go."""
-    row = agent.checkpoints.get(safety)
-    if row is None:
+    row = agent.checkpoints.get(safety or "")
+    if row is None or safety is None:
         return False
     name = refs.checkpoint_ref(agent.id, ids.number_of(safety))
     return any(

@@ -110,7 +110,8 @@ def plan_tree(
                     cover=covers.of(change.path),
                     ignored_then=change.path in ignored_then,
                     ignored_now=change.path in ignored_now,
-                    refused=paths.refusal(change.path, link=entry is not None and stat.S_ISLNK(entry.mode)),
+                    refused=paths.refusal(change.path, link=entry is not None and stat.S_ISLNK(entry.mode))
+                    or present.refusal(change.path),
                     collides=present.collides(change.path),
                 )
             )

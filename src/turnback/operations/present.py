@@ -5,6 +5,7 @@ Nothing is followed and nothing is opened. A question that can't be answered cou
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import unicodedata
@@ -48,6 +49,21 @@ class Present:
 
     def at(self, path: bytes, state: Entry | None) -> Found:
         """Look at one path; ``state`` is S's entry."""
+        try:
+            return self._at(path, state)
+        except OSError:
+            return Found.OTHER
+
+    def refusal(self, path: bytes) -> str | None:
+        """Why this filesystem takes no such name, or None when nothing speaks against it."""
+        try:
+            self.tree.lstat(path)
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ):
+                return f"this filesystem takes no such name: {error.strerror}"
+        return None
+
+    def _at(self, path: bytes, state: Entry | None) -> Found:
         for above in paths.parents(path):
             found = self.tree.lstat(above)
             if found is None:

@@ -74,9 +74,6 @@ def _suspects(context: Context, state: State) -> list[str]:
     """The agents with a rollback that may have been cut off, and those of which something may still lie about."""
     found = [agent.id for agent in list(state.agents.values()) if agent.rollback is not None]
     if os.path.isdir(os.path.join(context.state_dir, "holding")):
-        found += [
-            str(about["agent"])
-            for _, about, _ in holding.read_notes(context.state_dir)
-            if about.get("agent") in state.agents
-        ]
+        notes = holding.read_notes(context.state_dir)
+        found += [noted.agent for noted in notes if noted.agent in state.agents]
     return list(dict.fromkeys(found))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from turnback import paths
-from turnback.errors import Failed, TurnbackError
+from turnback.errors import Conflict, Failed, TurnbackError
 from turnback.gitstore import ignore, stores, trees
 from turnback.operations import capture, checks, leftovers, listing, planning, recovery
 from turnback.operations.changeover import Changeover, staged_alone, sync_once
@@ -138,8 +138,8 @@ def run(context: Context, request: Request, plan: str, harness: Conversational |
         _put_away(context, request.agent)
         with Changeover(context, request.agent, ready.parts, ready.moves) as changeover:
             safety = _make_safe(context, ready)
+            _start(context, request, safety, changeover)
             try:
-                _start(context, request, safety, changeover)
                 session = _rewind(ready, harness)
                 changeover.apply(safety)
                 after, exact = _look_again(context, request, ready, changeover)
@@ -173,21 +173,28 @@ def run(context: Context, request: Request, plan: str, harness: Conversational |
 def _holding(
     context: Context, request: Request, harness: Conversational | None, plan: str | None
 ) -> Iterator[None]:
-    """Hold the agent and its trees; when somebody else holds the agent, the preflight says what that means (7.1, 5 and 6)."""
-    agent = context.state().agents.get(request.agent)
-    if agent is None:
-        preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=None))
-        raise AssertionError("an agent that doesn't exist passed the preflight")
-    context.make_folders()
-    lock = context.agent_lock(agent.id)
-    busy = None
-    if lock.try_acquire():
-        lock.release()
-    else:
-        busy = "rollback" if context.state().agent(agent.id).rollback is not None else "capture"
-    preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=busy))
-    with context.holding(agent, agent.trees, context.config.checkpoints.timeout_seconds):
-        yield
+    """Hold the agent and its trees; when somebody else holds the agent, the preflight says what that means (7.1, 5 and 6).
+
+    What the system refuses inside comes out as ``failed.checkpoint_git``: whatever was begun has been taken back by then.
+    """
+    try:
+        agent = context.state().agents.get(request.agent)
+        if agent is None:
+            preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=None))
+            raise AssertionError("an agent that doesn't exist passed the preflight")
+        context.make_folders()
+        lock = context.agent_lock(agent.id)
+        busy = None
+        if lock.try_acquire():
+            lock.release()
+        else:
+            busy = "rollback" if context.state().agent(agent.id).rollback is not None else "capture"
+        preflight.preflight(checks.gather(context, request, harness, plan=plan, busy=busy))
+        with context.holding(agent, agent.trees, context.config.checkpoints.timeout_seconds):
+            yield
+    except OSError as error:
+        message = f"the rollback could not begin: {error}; nothing has changed"
+        raise Failed("checkpoint_git", message, reason=str(error)) from error
 
 
 def _prepare(
@@ -282,6 +289,22 @@ def _make_safe(context: Context, ready: _Prepared) -> str:
     return taken.checkpoint
 
 
+def _still_idle(state: State, request: Request) -> None:
+    """The last look, under the log's lock: a turn that began since the preflight wins, and from here on none can begin."""
+    agent = state.agent(request.agent)
+    if agent.live:
+        raise Conflict(
+            "turn_running", f"{agent.id} began a turn meanwhile; nothing was rolled back. Try again when it has ended"
+        )
+    live = sorted(other.id for other in state.sharers(agent.id) if other.live)
+    if live:
+        raise Conflict(
+            "tree_shared",
+            f"other agents are at work in the same tree meanwhile ({', '.join(live)}); nothing was rolled back",
+            agents=live,
+        )
+
+
 def _start(context: Context, request: Request, safety: str, changeover: Changeover) -> None:
     """Log ``rollback.started``, on disk before anything is written; what only an index holds is named there."""
     repos = []
@@ -304,7 +327,9 @@ def _start(context: Context, request: Request, safety: str, changeover: Changeov
         "keep_head": request.keep_head,
         "repos": repos,
     }
-    context.log.append([Record("rollback.started", data)], durable=True)
+    context.log.append(
+        [Record("rollback.started", data)], check=lambda state: _still_idle(state, request), durable=True
+    )
 
 
 def _rewind(ready: _Prepared, harness: Conversational | None) -> str | None:

@@ -37,14 +37,16 @@ def begin(context: Context, agent_id: str, prompt: str | None, origin: str) -> T
         raise InvalidParams("origin", f"{origin!r} is no origin of a turn; it is user or harness")
     agents.end_interrupted(context, agent_id)
     delivered = prompt
+    note: str | None = None
 
     def started(state: State) -> Sequence[Record]:
-        nonlocal delivered
+        nonlocal delivered, note
         agent = state.agent(agent_id)
         _must_be_idle(state, agent)
         records = []
         if agent.note is not None and prompt is not None and origin == "user":
-            delivered = f"{agent.note}\n\n{prompt}" if prompt else agent.note
+            note = agent.note
+            delivered = f"{note}\n\n{prompt}" if prompt else note
             records.append(Record("note.delivered", {"agent": agent_id}))
         data: dict[str, Any] = {"agent": agent_id, "turn": ids.turn_id(agent.next_turn), "origin": origin}
         if delivered is not None:
@@ -57,11 +59,12 @@ def begin(context: Context, agent_id: str, prompt: str | None, origin: str) -> T
     try:
         taken, failure = automatic(context, agent_id, capture.Moment("turn_start", turn))
     except BaseException:
-        # Stopped while the files were saved (Ctrl-C): the caller has no turn to end, and nothing was delivered.
+        # Stopped while the files were saved (Ctrl-C): the caller has no turn to end, and nothing was delivered, the note neither.
+        records = [Record("turn.ended", {"agent": agent_id, "turn": turn, "reason": "interrupted"})]
+        if note is not None:
+            records.append(Record("note.pending", {"agents": [agent_id], "text": note}))
         with suppress(TurnbackError):
-            context.log.append(
-                [Record("turn.ended", {"agent": agent_id, "turn": turn, "reason": "interrupted"})]
-            )
+            context.log.append(records)
         raise
     return _result(agent_id, turn, taken, failure, delivered)
 

@@ -1,5 +1,7 @@
 """When a rollback fails: everything is taken back, looked at once more, and recorded as what it is (7.6).
 
+Nothing here needs room on the disk, since a full one is the likeliest cause: the way back is made of renames, and the last look reads.
+
 The log decides whether there is anything to take back: once it has the rollback's end, the rollback is done, whatever comes after.
 """
 
@@ -11,17 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from turnback import paths
 from turnback.errors import Failed, TurnbackError
-from turnback.gitstore import trees
-from turnback.operations import capture
 from turnback.records.events import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from turnback.gitstore.snapshot import Snapshot
     from turnback.operations.changeover import Changeover, Undone
     from turnback.operations.context import Context
-    from turnback.operations.planning import TreePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,7 @@ def take_back(
     if changeover.began:
         reason = error.message if isinstance(error, TurnbackError) else f"{type(error).__name__}: {error}"
         states = changeover.undo()
-        same = _is_as_before(context, attempt.agent, [tree.part for tree in changeover.trees])
-        result = _outcome(reason, states, attempt.safety, same=same)
+        result = _outcome(reason, states, attempt.safety, same=changeover.is_as_before())
     changeover.over = True
     changeover.finish()
     _record(context, attempt, changeover, error, result, started=started is not None)
@@ -77,28 +74,6 @@ def _started(context: Context, attempt: Attempt) -> bool | None:
             return False if ended else None
     except TurnbackError:
         return True  # it can't be read now; if it can't be written either, the next open finds the beginning without an end
-
-
-def _is_as_before(context: Context, agent_id: str, parts: Sequence[TreePlan]) -> bool:
-    """Whether a capture finds what S holds at every path of the plan, and HEAD where it was. What others wrote elsewhere is theirs."""
-    try:
-        agent = context.state().agent(agent_id)
-        found = {
-            one.tree["repo"]: one.snapshot for one in capture.store(context, agent, capture.limits(context))
-        }
-        return all(part.repo in found and _same(part, found[part.repo]) for part in parts)
-    except TurnbackError:
-        return False
-
-
-def _same(part: TreePlan, now: Snapshot) -> bool:
-    was = part.captured.snapshot
-    wanted = {step.path for step in part.plan.steps}
-    entries = [trees.lookup(part.repository, tree, wanted) for tree in (was.tree, now.tree)]
-    raw = [{item.path: item.sha256 for item in shot.raw if item.path in wanted} for shot in (was, now)]
-    # Bytes that S kept may be vouched for by the index now, and then nobody read them again: only a difference counts.
-    changed = any(raw[0].get(path, sha256) != sha256 for path, sha256 in raw[1].items())
-    return entries[0] == entries[1] and not changed and was.head == now.head
 
 
 def _outcome(reason: str, states: Mapping[str, Undone], safety: str, *, same: bool) -> TurnbackError:

@@ -66,11 +66,7 @@ class Workspace:
             Failed: ``failed.state_folder``, ``failed.log_corrupt``.
             Unsupported: ``unsupported.log_format``: the log is of a newer turnback.
         """
-        if principal is not None and not isinstance(principal, Principal):
-            raise InvalidParams(
-                "principal",
-                f"{principal!r} is no principal; make one with Principal.parse or Principal.person",
-            )
+        who = _checked(Principal.person() if principal is None else principal)
         settings = Config.of(config)
         canonical = os.path.realpath(_given("workspace", folder))
         if not os.path.isdir(canonical):
@@ -99,7 +95,7 @@ class Workspace:
             log=EventLog.open(place, canonical, timer),
             config=settings,
             clock=timer,
-            principal=principal or Principal.person(),
+            principal=who,
         )
         recovery.note_interrupted(context)
         return cls(context)
@@ -108,8 +104,12 @@ class Workspace:
         return f"Workspace({self.folder!r})"
 
     def acting_as(self, principal: Principal) -> Workspace:
-        """The same workspace for somebody else: what may be done depends on who the handle acts for, never on a parameter (V-451)."""
-        return Workspace(self._context.acting_as(principal), self._harnesses)
+        """The same workspace for somebody else: what may be done depends on who the handle acts for, never on a parameter (V-451).
+
+        Raises:
+            InvalidParams: ``invalid_params.principal``: it is none.
+        """
+        return Workspace(self._context.acting_as(_checked(principal)), self._harnesses)
 
     @property
     def principal(self) -> Principal:
@@ -196,6 +196,15 @@ class Workspace:
             InvalidParams: ``invalid_params.types``: a selector of another form. ``.resources``.
         """
         return events.published(self._context, types, resources, after=after, follow=follow, stop=stop)
+
+
+def _checked(principal: Principal) -> Principal:
+    """Refuse what only looks like a principal: a text would be found out at the first rollback, or never."""
+    if not isinstance(principal, Principal):
+        raise InvalidParams(
+            "principal", f"{principal!r} is no principal; make one with Principal.parse or Principal.person"
+        )
+    return principal
 
 
 def _given(parameter: str, folder: str | bytes | os.PathLike[str]) -> str:

@@ -1,0 +1,119 @@
+"""The process is killed before each write of a rollback: no byte is lost, the next open says so, and the safety checkpoint has everything."""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.children import Child
+from support.stands import Before, Stand, in_place, lost, worktree
+
+if TYPE_CHECKING:
+    from support.rollbacks import Scene
+
+# Carries the plan out in a process of its own for each number it hears, and kills that one before its n-th write. It adopts what the killed one
+# started, so that nothing of it runs any more when the answer comes.
+KILLER = """
+import ctypes
+import pygit2
+from support.faults import Faults
+from turnback import Workspace
+
+folder, state, agent, plan = sys.argv[1:]
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+def roll(number):
+    handle = Workspace.open(folder, state_dir=state).agent(agent)
+    with Faults.kill_at(number):
+        handle.rollback("k1", restore="files", plan=plan)
+
+while order := hear():
+    pid = os.fork()
+    if pid == 0:
+        try:
+            roll(int(order))
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+            os._exit(3)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    say("killed" if os.WIFSIGNALED(status) else f"ended {os.WEXITSTATUS(status)}")
+"""
+
+# Every write in CI; a plain run takes every fifth.
+STEPS = [pytest.param(5, id="every fifth"), pytest.param(1, id="every one", marks=pytest.mark.explore)]
+
+
+@pytest.fixture(params=[in_place, worktree], ids=["in_place", "worktree"])
+def stand(request: pytest.FixtureRequest, tmp_path: Path) -> Stand:
+    build: Callable[[Path], Scene] = request.param
+    return Stand(build(tmp_path / "all"))
+
+
+def killed(stand: Stand, step: int) -> Iterator[tuple[str, Before]]:
+    """Kill a rollback before its first write, its second, and so on until it gets through; each time where, and what was there before."""
+    scene = stand.scene
+    with Child(KILLER, str(scene.source.path), str(scene.state_dir), scene.agent.id, stand.plan) as child:
+        for number in count(1, step):
+            before = stand.begin()
+            child.say(str(number))
+            said = child.hear()
+            if said != "killed":
+                assert said == "ended 0"
+                assert number > 60, "the writes were not where they should be"
+                return
+            yield f"killed before write {number}", before
+
+
+@pytest.mark.contract("V-039", "V-250", "V-302", "V-303")
+@pytest.mark.parametrize("step", STEPS)
+def test_no_kill_loses_a_byte_and_the_way_back_is_whole(stand: Stand, step: int) -> None:
+    """After each kill every byte is still somewhere, git finds nothing wrong, opening touches no file, and going to the safety checkpoint works."""
+    scene = stand.scene
+    began = 0
+    for where, before in killed(stand, step):
+        after = Before.of(stand)
+        assert lost(stand, before) == set(), where
+        scene.tree.git("fsck", "--strict", "--no-dangling")
+        scene.reopen()
+        assert Before.of(stand).files == after.files, f"{where}: opening touches no file"
+        assert leftovers(stand) == [], where
+        starts, ends = scene.events("agent.rollback_started"), scene.events("agent.rollback_ended")
+        assert len(starts) == len(ends), where
+        if not starts:
+            assert after == before, f"{where}: nothing is written before the log says so"
+            continue
+        began += 1
+        if ends[-1]["data"]["ok"]:
+            continue  # killed while it put things away
+        assert ends[-1]["data"]["code"] == "failed.rollback_interrupted", where
+        safety = starts[-1]["data"]["safety"]
+        attention = scene.ws._context.state().agents[scene.agent.id].attention[-1]
+        assert attention["kind"] == "review"
+        assert safety in attention["reason"], where
+        assert scene.back(safety, outside="overwrite", keep_head=True).exact, where
+        assert scene.contents() == before.contents(), where
+        assert hidden(stand) == [], where
+    assert began > 60 / step / 2
+
+
+def leftovers(stand: Stand) -> list[str]:
+    """What lies in the git folder and in the state folder and shouldn't."""
+    found = [name for name in os.listdir(stand.git_dir) if "lock" in name or "turnback" in name]
+    found += [str(place) for place in (stand.scene.source.path / ".git" / "refs").rglob("*.lock")]
+    return found
+
+
+def hidden(stand: Stand) -> list[str]:
+    """Hidden files of ours in the tree, and notes of them."""
+    return [str(place) for place in stand.scene.tree.path.rglob(".turnback*")] + os.listdir(
+        stand.scene.state_dir / "holding"
+    )
