@@ -52,12 +52,13 @@ def name_of(number: int) -> str:
     return f"src/area{folder % 10}/part{folder // 10 % 10}/unit{folder}/file{number}.py"
 
 
-def plant(folder: Path, files: int) -> Path:
+def plant(folder: Path, files: int, ignored: int = 0) -> Path:
     """A repository of so many files with one commit, a settled index, and nothing changed.
 
     Args:
         folder: made here.
         files: how many.
+        ignored: so many more in a folder ``build`` that is ignored as a whole.
     """
     chance = random.Random(files)
     folder.mkdir(parents=True)
@@ -68,6 +69,10 @@ def plant(folder: Path, files: int) -> Path:
         lines = chance.randint(20, 120) * (20 if number % 500 == 0 else 1)
         place.write_text(f"# file {number}\n" + f"value_{number} = compute({chance.random()})\n" * lines)
     (folder / ".gitignore").write_text("build/\n*.log\n")
+    for number in range(ignored):
+        place = folder / "build" / f"part{number // 100}" / f"made{number}.js"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("x")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "planted")
     # Entries whose time is the index's own are read again by everybody (racy): settle them, as a person's next command would.

@@ -1,17 +1,14 @@
-"""New objects: where they go, what is used instead of being written, what can be seen when, and what an error leaves."""
+"""New objects: what is used instead of being written, what can be seen when, and what an error leaves."""
 
 from __future__ import annotations
 
 import os
-import stat
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.children import Child
 from support.packs import absent, blobs, check, loose, oid_of, packs, store
-from turnback.gitstore import newfile, writer
+from turnback.gitstore import writer
 from turnback.gitstore.objects import MissingObject
 from turnback.gitstore.pack import SourceChanged
 from turnback.gitstore.packentry import BLOCK
@@ -23,31 +20,13 @@ if TYPE_CHECKING:
 
     from support.git_repo import GitRepo
 
+
 LONG_AGO = 1_000_000_000
 
 
 def age(path: Path) -> None:
     """Make a file look old, as one that a prune would take."""
     os.utime(path, (LONG_AGO, LONG_AGO))
-
-
-@pytest.fixture(params=["nameless", "named"])
-def naming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With files that have no name until they are whole, and on a system that has none such."""
-    if request.param == "named":
-        monkeypatch.setattr(newfile, "NAMELESS", 0)
-
-
-@pytest.mark.usefixtures("naming")
-@pytest.mark.parametrize(("count", "packed"), [(1, 0), (writer.LOOSE, 0), (writer.LOOSE + 1, 1), (1000, 1)])
-def test_a_handful_stays_loose_and_more_make_one_pack(repo: GitRepo, count: int, packed: int) -> None:
-    """Up to the limit each new object is a loose one; one more, and all of them are in a single pack."""
-    before = len(loose(repo))
-    oids = store(Repository(str(repo.path)), blobs(count))
-    assert (len(packs(repo)), len(loose(repo)) - before) == (packed, 0 if packed else count)
-    assert absent(repo, oids) == []
-    assert list(repo.git_dir.glob("objects/**/tmp_*")) == []
-    check(repo)
 
 
 def test_nothing_is_seen_before_it_is_flushed(repo: GitRepo) -> None:
@@ -251,142 +230,12 @@ def test_a_file_that_changes_between_its_readings(
     check(repo)
 
 
-def test_durable_objects_are_packed_sooner(repo: GitRepo) -> None:
-    """Synced, three objects are cheaper in a pack; one stays loose."""
-    before = len(loose(repo))
-    store(Repository(str(repo.path)), blobs(1, "one"), durable=True)
-    assert (len(loose(repo)) - before, len(packs(repo))) == (1, 0)
-    store(Repository(str(repo.path)), blobs(3, "three"), durable=True)
-    assert (len(loose(repo)) - before, len(packs(repo))) == (1, 1)
-    check(repo)
-
-
 def test_a_missing_object_is_told_as_such(repo: GitRepo) -> None:
     """Asking for what isn't there says which object it is."""
     with ObjectWriter(Repository(str(repo.path))) as new:
         assert not new.has("1" * 40)
         with pytest.raises(MissingObject, match="1111"):
             new.get("1" * 40)
-
-
-def test_objects_are_read_only_files(repo: GitRepo) -> None:
-    """Loose objects, packs and indexes are made 0444 under the umask, as git makes them."""
-    umask = os.umask(0o027)
-    try:
-        (oid,) = store(Repository(str(repo.path)), [b"loose"])
-        store(Repository(str(repo.path)), blobs(100))
-    finally:
-        os.umask(umask)
-    files = [repo.git_dir / "objects" / oid[:2] / oid[2:], *packs(repo)[0].parent.iterdir()]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o440}
-
-
-# Stores blobs and says when it begins and when it has ended.
-STORES = """
-from support.packs import blobs, store
-from turnback.gitstore.repo import Repository
-repository = Repository(sys.argv[1])
-say("ready")
-hear()
-store(repository, blobs(int(sys.argv[2])))
-say("done")
-"""
-
-
-@pytest.mark.parametrize("count", [writer.LOOSE, 400])
-def test_writers_of_the_same_objects(repo: GitRepo, count: int) -> None:
-    """Four processes store the same objects at the same time: nobody is disturbed, and nothing is there twice under one name."""
-    with ExitStack() as stack:
-        children = [stack.enter_context(Child(STORES, str(repo.path), str(count))) for _ in range(4)]
-        for child in children:
-            assert child.hear() == "ready"
-        for child in children:
-            child.say("go")
-        for child in children:
-            assert child.finish().split() == ["done"]
-    assert absent(repo, [oid_of(content) for content in blobs(count)]) == []
-    assert len(packs(repo)) == (1 if count > writer.LOOSE else 0)
-    check(repo)
-
-
-# Stores blobs where no file may be longer than so many bytes, which is how a full disk looks to a program.
-SHORT_OF_ROOM = """
-import resource
-from support.packs import blobs, store
-from turnback.errors import Failed
-from turnback.gitstore.repo import Repository
-repository = Repository(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
-try:
-    store(repository, blobs(int(sys.argv[2]), size=4000))
-except Failed as error:
-    say(error.code)
-"""
-
-
-@pytest.mark.parametrize(("count", "room"), [(1, 1000), (600, 100), (600, 100_000)])
-def test_a_full_disk(repo: GitRepo, count: int, room: int) -> None:
-    """When there is no room, the error says so, and the object folder is as it was."""
-    before = sorted(path for path in repo.git_dir.glob("objects/**/*") if path.is_file())
-    with Child(SHORT_OF_ROOM, str(repo.path), str(count), str(room)) as child:
-        assert child.finish().split() == ["failed.checkpoint_git"]
-    assert sorted(path for path in repo.git_dir.glob("objects/**/*") if path.is_file()) == before
-
-
-def test_a_system_without_proc(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where descriptors can't be named, a file without a name is copied into one that has a temporary one."""
-    monkeypatch.setattr(newfile, "DESCRIPTORS", "/nowhere")
-    oids = store(Repository(str(repo.path)), blobs(3)) + store(Repository(str(repo.path)), blobs(100))
-    assert absent(repo, oids) == []
-    check(repo)
-
-
-def test_a_prune_that_takes_temporary_names(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody's prune without grace removes a pack's temporary name while it is written: it is published all the same."""
-    monkeypatch.setattr(newfile, "NAMELESS", 0)
-    with ObjectWriter(Repository(str(repo.path))) as new:
-        oids = [new.blob(content) for content in blobs(400)]
-        assert list(repo.git_dir.glob("objects/pack/tmp_*"))
-        repo.git("prune", "--expire=now")
-        assert not list(repo.git_dir.glob("objects/pack/tmp_*"))
-        new.flush()
-    assert absent(repo, oids) == []
-    check(repo)
-
-
-@pytest.mark.usefixtures("naming")
-@pytest.mark.parametrize("count", [1, 100])
-def test_durable_means_synced_before_it_is_named(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """Asked for, each file is synced before it gets its name, and its folder after that; unasked, nothing is synced at all."""
-    steps: list[str] = []
-    sync, link = os.fsync, os.link
-
-    def noted_sync(descriptor: int) -> None:
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-        steps.append(f"folder {os.path.basename(path)[:4]}" if os.path.isdir(path) else "file")
-        sync(descriptor)
-
-    def noted_link(source: str, target: str, **options: object) -> None:
-        steps.append(f"name {os.path.basename(os.path.dirname(target))}")
-        link(source, target, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "fsync", noted_sync)
-    monkeypatch.setattr(os, "link", noted_link)
-    repository = Repository(str(repo.path))
-    oids = store(repository, blobs(count), durable=True)
-    if count == 1:
-        (fan,) = {oid[:2] for oid in oids}
-        assert [step for step in steps if step != f"name {fan}"][-2:] == [f"folder {fan}", "folder obje"]
-        assert set(steps[:-3]) <= {"file", f"name {fan}"}
-        assert steps[-3] == f"name {fan}"
-    else:
-        assert steps == ["file", "name pack", "file", "name pack", "folder pack"]
-    steps.clear()
-    store(repository, blobs(count, "unasked"))
-    assert steps
-    assert {step.split()[0] for step in steps} == {"name"}
 
 
 def test_nothing_to_store_makes_no_pack(repo: GitRepo, tmp_path: Path) -> None:
@@ -400,35 +249,6 @@ def test_nothing_to_store_makes_no_pack(repo: GitRepo, tmp_path: Path) -> None:
         new.flush(durable=True)
     assert (new.objects_written, new.bytes_written) == (0, 0)
     assert list((repo.git_dir / "objects" / "pack").iterdir()) == []
-
-
-# Stores a file by its path and says by how many kilobytes its process grew meanwhile.
-GROWS = """
-import resource
-from support.packs import store
-from turnback.gitstore.repo import Repository
-from turnback.gitstore.writer import ObjectWriter
-repository = Repository(sys.argv[1])
-store(repository, [b"so that everything is imported"])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-with ObjectWriter(repository) as writer:
-    oid = writer.blob_from(sys.argv[2], int(sys.argv[3]))
-    writer.flush()
-say(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-say(oid)
-"""
-
-
-def test_a_big_file_is_never_whole_in_memory(repo: GitRepo, tmp_path: Path) -> None:
-    """Storing 100 MB takes a few megabytes of memory."""
-    path = tmp_path / "big"
-    with path.open("wb") as file:
-        file.truncate(100_000_000)
-    with Child(GROWS, str(repo.path), str(path), "100000000") as child:
-        grown, oid = child.finish().split()
-    assert int(grown) < 20_000
-    assert repo.text("cat-file", "-s", oid) == "100000000"
-    assert oid == repo.text("hash-object", str(path))
 
 
 def test_work_is_counted(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,3 +274,24 @@ def test_work_is_counted(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None
     assert calls["link"] == 2
     assert calls["listdir"] <= 2
     assert sum(calls.values()) < 20, calls
+
+
+def test_what_cannot_be_freshened_is_written_again(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object whose file belongs to somebody else may be pruned under us: a pack of our own has it too, even a single one."""
+    repo.write("loose", "loose\n")
+    repo.git("repack", "-adq")
+    repo.git("hash-object", "-w", "loose")
+
+    def refused(path: str, *_: object) -> None:
+        os.stat(path)
+        raise PermissionError(1, "not yours", path)
+
+    before = packs(repo)
+    with monkeypatch.context() as foreign, ObjectWriter(Repository(str(repo.path))) as new:
+        foreign.setattr(os, "utime", refused)
+        oids = [new.blob(b"# a project\n"), new.blob(b"loose\n")]
+        new.flush()
+    assert (new.objects_written, new.objects_reused) == (2, 0)
+    (own,) = set(packs(repo)) - set(before)
+    assert all(oid in repo.text("verify-pack", "-v", str(own)) for oid in oids)
+    check(repo)

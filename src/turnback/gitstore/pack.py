@@ -10,6 +10,7 @@ started only when there is work for them: below a few hundred objects they cost 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import zlib
@@ -227,7 +228,8 @@ def publish(folder: ObjectFolder, pack: NewFile, checksum: bytes, index: bytes, 
         made = pack.publish(place, durable)
         try:
             if not made:
-                os.utime(place)
+                with contextlib.suppress(PermissionError):  # another user's: then that one has to keep it
+                    os.utime(place)
             file.publish(index_path(folder, name), durable)
         except BaseException:
             if made:

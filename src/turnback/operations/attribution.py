@@ -112,7 +112,7 @@ def _windows(
         )
     spans = [
         windows.TurnSpan(other.id, turn.turn, turn.start_seq, turn.end_seq)
-        for other in state.agents.values()
+        for other in list(state.agents.values())
         if _uses(other, key)
         for turn in other.turns.values()
     ]
@@ -168,7 +168,7 @@ def _rollbacks(state: State, key: str, known: dict[str, Held]) -> Iterable[windo
             expected=None if expected is None else expected.name,
             ok=bool(row["ok"]),
         )
-    for agent in state.agents.values():
+    for agent in list(state.agents.values()):
         if agent.rollback is not None and _uses(agent, key):
             # It was cut off, or it runs in another tree of that agent's: what it wrote here, nobody can say.
             yield windows.Rollback(

@@ -181,7 +181,7 @@ def name_in(state: State, folder: str) -> str:
 
     Both change while the folder stays what it is to everybody (restored from a backup, another mount); names don't.
     """
-    known = {tree["path"]: tree["key"] for agent in state.agents.values() for tree in agent.trees}
+    known = {tree["path"]: tree["key"] for agent in list(state.agents.values()) for tree in agent.trees}
     if folder in known:
         return known[folder]
     key = tree_key(folder)

@@ -82,7 +82,7 @@ class State:
         if not ids:
             return []
         found = [self.agents[other] for other in ids if not self.agents[other].archived]
-        return found if len(found) < 2 else [other for other in self.agents.values() if other in found]
+        return found if len(found) < 2 else [other for other in list(self.agents.values()) if other in found]
 
     def children(self, agent_id: str) -> list[AgentState]:
         """The agents whose parent this one is, in the order they were added."""
