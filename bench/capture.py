@@ -122,7 +122,7 @@ def measure(tree: Path, state: State, runs: int, place: Path, floor: Path) -> di
     """The medians of one row."""
     from turnback import Workspace
 
-    state_dir = place / f"state-{state.name.replace(' ', '-')}"
+    state_dir = Path(tempfile.mkdtemp(prefix="state-", dir=place))
     agent = Workspace.open(tree, state_dir=state_dir).add_agent("bench")
     agent.checkpoint()
     found: dict[str, list[float]] = {"again": [], "cold": [], "recipe": [], "floor": []}

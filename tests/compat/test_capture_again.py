@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.captures import Captures, assert_same_tree
+from support.children import Child
 from support.git_repo import GitRepo
 from turnback.gitstore import dirty, snapshot
 
@@ -200,8 +202,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     take = snapshot.take
 
-    def counted(*arguments: object, **options: object) -> snapshot.Snapshot:
-        taken = take(*arguments, **options)  # type: ignore[arg-type]
+    def counted(*arguments: Any, **options: Any) -> snapshot.Snapshot:
+        taken = take(*arguments, **options)
         counts.append(taken.files_read)
         return taken
 
@@ -231,8 +233,6 @@ def test_dirty_tree_is_read_once(repo: GitRepo, tmp_path: Path, read: list[int])
     captures.take()
     assert read[0] > 5
     assert read[1:] == [0, 1]
-    from support.children import Child
-
     program = "from turnback import Workspace\nfrom turnback.gitstore import snapshot\n" + COUNTED
     with Child(program, str(repo.path), str(tmp_path / "state")) as child:
         assert child.hear() == "0"

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -189,7 +190,7 @@ RULES = [value for name, value in dict(globals()).items() if name.startswith("ru
 
 
 @pytest.mark.parametrize("make", RULES, ids=lambda make: make.__name__)
-def test_every_place_that_attributes_come_from(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_every_place_that_attributes_come_from(make: Callable[[GitRepo], None], tmp_path: Path) -> None:
     """Wherever an attribute is set, it counts as it does for git."""
     repo = GitRepo.init(tmp_path / "repo")
     repo.write("seen.txt", "x\n")

@@ -31,7 +31,7 @@ def driver(repo: GitRepo, name: str, **commands: str) -> None:
     repo.write(".gitattributes", rules + f"*.{name} filter={name}\n".encode())
 
 
-@pytest.mark.contract("V-120")
+@pytest.mark.contract("V-120", "X-41")
 def test_what_the_filter_gives_is_stored(repo: GitRepo, captures: Captures) -> None:
     """A filter that comes back exactly: its output is in the tree, nothing is kept beside it."""
     driver(repo, "rot", clean="tr a-z n-za-m", smudge="tr a-z n-za-m")

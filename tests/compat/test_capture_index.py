@@ -142,7 +142,7 @@ def test_assume_unchanged_is_not_believed(repo: GitRepo, captures: Captures) -> 
     assert repo.git("ls-files", "-v") == flagged
 
 
-@pytest.mark.contract("V-119", "V-157")
+@pytest.mark.contract("V-119", "V-157", "A-24")
 def test_skip_worktree_keeps_the_indexs_content(repo: GitRepo, captures: Captures) -> None:
     """What git was told to leave alone keeps the index's content, edited or deleted, and is named with the blob's size."""
     repo.git("update-index", "--skip-worktree", "src/main.py", "README.md")
@@ -157,6 +157,7 @@ def test_skip_worktree_keeps_the_indexs_content(repo: GitRepo, captures: Capture
     ]
 
 
+@pytest.mark.contract("X-44")
 @pytest.mark.parametrize("there", [True, False], ids=["there", "deleted"])
 def test_intent_to_add(repo: GitRepo, captures: Captures, *, there: bool) -> None:
     """A path that was only announced is saved with its content; without a file there is nothing of it."""

@@ -65,7 +65,7 @@ def test_clean_submodule(repo: GitRepo, library: GitRepo, captures: Captures) ->
     assert b"sub/lib.py" not in repo.ls_tree(shot.commit)
 
 
-@pytest.mark.contract("V-124", "V-157")
+@pytest.mark.contract("V-124", "V-157", "A-23")
 @pytest.mark.parametrize("how", ["edited", "staged", "untracked", "deleted"])
 def test_dirty_submodule(repo: GitRepo, captures: Captures, how: str) -> None:
     """Work inside a submodule isn't saved, so it is told: edited, staged, new or deleted files make it dirty."""
@@ -261,6 +261,7 @@ def test_repository_of_somebody_else(repo: GitRepo, library: GitRepo, captures: 
 # --- where git refuses ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("X-10")
 def test_repository_without_a_commit_is_left_out(repo: GitRepo, captures: Captures) -> None:
     """git's add fails on it as a whole ("does not have a commit checked out"); on purpose we leave it out, by name, and save the rest."""
     GitRepo.init(repo.path / "fresh").write("x.txt", "x\n")

@@ -310,7 +310,7 @@ def pipe_beside_files(repo: GitRepo) -> None:
 
 
 @pytest.mark.contract(
-    "V-100", "V-102", "V-104", "V-106", "V-108", "V-109", "V-110", "V-111", "V-136", "V-006"
+    "V-100", "V-102", "V-104", "V-106", "V-108", "V-109", "V-110", "V-111", "V-136", "V-006", "A-49"
 )
 @pytest.mark.parametrize("make", SITUATIONS, ids=lambda make: make.__name__)
 def test_tree_is_what_gits_add_gives(make: Situation, repo: GitRepo, tmp_path: Path) -> None:

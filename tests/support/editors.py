@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,10 @@ import pytest
 from turnback.native import moves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from support.rollbacks import Scene
     from turnback.operations.results import RollbackDone
 
-    Save = Callable[[Path, str], None]
+Save = Callable[[Path, str], None]
 
 
 def by_rename(place: Path, content: str) -> None:

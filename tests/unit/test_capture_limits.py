@@ -148,6 +148,7 @@ def test_too_much_in_all_fails_with_the_five_largest(repo: GitRepo, tmp_path: Pa
     assert captures.take().id == "k1"
 
 
+@pytest.mark.contract("A-27")
 def test_total_counts_links_by_their_length_and_skips_not_at_all(repo: GitRepo, tmp_path: Path) -> None:
     """What is left out for its size doesn't count towards the total; the total itself may be reached."""
     captures = Captures(repo.path, tmp_path / "state", max_total_bytes=300, max_file_bytes=200)

@@ -9,6 +9,7 @@ import pytest
 
 from support.captures import Captures, populated
 from support.git_repo import GitRepo
+from turnback.errors import TimedOut
 
 
 @pytest.fixture
@@ -160,10 +161,10 @@ def test_filter_that_blocks_is_ended_with_the_capture(repo: GitRepo, tmp_path: P
     repo.write("a.slow", "x\n")
     captures = Captures(repo.path, tmp_path / "state", timeout="2s")
     before = repo.snapshot_everything(folders=True)
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(TimedOut) as caught:
         captures.take()
-    assert caught.value.code == "timeout.checkpoint"  # type: ignore[attr-defined]
-    assert caught.value.data == {"repo": "."}  # type: ignore[attr-defined]
+    assert caught.value.code == "timeout.checkpoint"
+    assert caught.value.data == {"repo": "."}
     assert not _alive(int(started.read_text()))
     assert before.changes(repo.snapshot_everything(folders=True)) == []
     assert list((tmp_path / "state" / "scratch").iterdir()) == []

@@ -12,6 +12,7 @@ from turnback.gitstore import ignore, indextree
 from turnback.gitstore import scan as scanning
 from turnback.gitstore.repo import Repository
 from turnback.gitstore.storing import Storing
+from turnback.gitstore.writer import ObjectWriter
 from turnback.limits import CaptureLimits, SkipReason
 
 LIMITS = CaptureLimits(1000, 10_000)
@@ -52,9 +53,12 @@ def captured(
     settings = repository.kept.configuration.read()
     found = scanning.scan(repository, settings, ignore.rules_now(repository, settings), usual=0o644)
     meanwhile()
-    store = Storing(repository, settings, LIMITS, {}, 0o644, str(scratch), NoPool())
+    writer = ObjectWriter(repository)
+    store = Storing(repository, settings, LIMITS, {}, 0o644, str(scratch), NoPool(), None, writer)
     store.store(found.candidates)
-    tree = indextree.write(repository, found.view, {**dict.fromkeys(found.deleted), **store.edits})
+    edits = {**dict.fromkeys(found.deleted), **store.edits}
+    tree = indextree.write(repository, found.view, edits, writer)
+    writer.flush()
     return {path: entry for path, entry in repo.ls_tree(tree).items() if path.startswith(b"d/")}, store
 
 
@@ -170,7 +174,8 @@ def test_file_that_vanishes_before_its_filter_runs_is_gone(repo: GitRepo, tmp_pa
     repository = Repository(str(repo.path))
     settings = repository.kept.configuration.read()
     found = scanning.scan(repository, settings, ignore.rules_now(repository, settings), usual=0o644)
-    store = Storing(repository, settings, LIMITS, {}, 0o644, str(tmp_path), Pool())
+    writer = ObjectWriter(repository)
+    store = Storing(repository, settings, LIMITS, {}, 0o644, str(tmp_path), Pool(), None, writer)
     store.store(found.candidates)
     assert store.edits[b"d/b.bye"] is None
     assert {b"d/a.bye", b"d/c.bye"} <= {path for path, entry in store.edits.items() if entry is not None}

@@ -1,5 +1,6 @@
 """The commit and the ref of a checkpoint: what is in them, and that nothing which is there already is ever overwritten."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -141,7 +142,9 @@ def packed_refs_beneath(repo: GitRepo) -> None:
     [damaged, emptied_by_a_power_cut, symbolic_and_dangling, refs_beneath, packed_refs_beneath],
     ids=lambda make: make.__name__,
 )
-def test_whatever_stands_at_the_name_stays(make, repo: GitRepo, captures: Captures) -> None:  # type: ignore[no-untyped-def]
+def test_whatever_stands_at_the_name_stays(
+    make: Callable[[GitRepo], None], repo: GitRepo, captures: Captures
+) -> None:
     """A ref that can't be read, leads nowhere or is a folder is somebody's too: the next number is taken, and the store stays sound."""
     make(repo)
     place = repo.git_dir / FIRST
@@ -239,6 +242,7 @@ def test_ref_that_somebody_takes_in_the_last_moment_costs_a_number(
 # --- several repositories ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("A-18")
 def test_failure_in_one_repository_leaves_no_ref_in_the_other(tmp_path: Path) -> None:
     """All or nothing: when the second ref can't be made, the first one goes again."""
     first, second = populated(tmp_path / "w/first"), populated(tmp_path / "w/second")

@@ -9,7 +9,7 @@ import pytest
 
 from support.captures import Captures, populated
 from support.git_repo import GitRepo
-from turnback.errors import Failed, InvalidParams
+from turnback.errors import Failed, InvalidParams, Unsupported
 from turnback.pool.blobs import Pool
 
 
@@ -153,6 +153,6 @@ def test_without_git_on_the_path_it_is_said(
     """A machine without git gets a sentence about it, not a traceback."""
     monkeypatch.setenv("PATH", str(tmp_path))
     repo.write("a.txt", "x\n")
-    with pytest.raises(Exception, match="install git") as caught:
+    with pytest.raises(Unsupported, match="install git") as caught:
         captures.take()
-    assert caught.value.code == "unsupported.git"  # type: ignore[attr-defined]
+    assert caught.value.code == "unsupported.git"

@@ -145,7 +145,7 @@ def a_file_too_big_more(repo: GitRepo) -> None:
     repo.write("core.dump", b"x" * 100_001)
 
 
-@pytest.mark.contract("V-087", "V-080")
+@pytest.mark.contract("V-087", "V-080", "A-08")
 @pytest.mark.parametrize(
     "change",
     [
@@ -176,7 +176,7 @@ def test_what_a_rollback_would_go_by_makes_a_new_one(change: Step, repo: GitRepo
     assert captures.take().reused
 
 
-@pytest.mark.contract("V-084", "V-085")
+@pytest.mark.contract("V-084", "V-085", "A-07")
 @pytest.mark.parametrize("reason", ["rollback", "fork", "pre_rollback"])
 def test_some_reasons_always_get_their_own(repo: GitRepo, captures: Captures, reason: str) -> None:
     """What a rollback or a fork leaves is a record of its own, with a commit of its own, also when nothing differs."""

@@ -92,7 +92,12 @@ def test_last_value_counts_wherever_it_stands(repo: GitRepo, home: Path) -> None
     repo.git("config", "include.path", "more")
     (repo.git_dir / "more").write_text("[core]\n\tautocrlf = input\n")
     found = read(repo)
-    assert (found.autocrlf, found.eol, found.full_stat, found.filters) == ("input", "lf", False, {"Mine.X"})
+    assert (found.autocrlf, found.eol, found.full_stat, found.filters) == (
+        "input",
+        "lf",
+        False,
+        frozenset({"Mine.X"}),
+    )
     repo.git("config", "extensions.worktreeConfig", "true")
     repo.git("config", "--worktree", "core.autocrlf", "false")
     assert read(repo).autocrlf == "false"

@@ -17,6 +17,7 @@ from turnback.workspace import Agent
 # Carries a plan out and waits in the middle of the first file, so that the test sees a rollback that runs.
 ROLL = """
 from turnback import Workspace
+from turnback.operations import apply
 folder, state, agent, plan = sys.argv[1:]
 real = apply.exchange
 def waiting(*arguments):

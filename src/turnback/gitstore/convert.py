@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from turnback.gitstore import process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from turnback.changes import Entry
     from turnback.gitstore.repo import Repository
@@ -133,6 +133,18 @@ def changed(
         return index.keys() & set(process.split(output))
     finally:
         remove_index(index_file)
+
+
+def sizes(repository: Repository, oids: Collection[str], deadline: float | None = None) -> dict[str, int]:
+    """The sizes of many objects in one go; one that isn't there (a partial clone) is left out."""
+    output = process.run(
+        repository.path,
+        ["cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer"],
+        stdin="".join(oid + "\n" for oid in oids).encode(),
+        deadline=deadline,
+    )
+    rows = (row.split(" ") for row in output.decode().splitlines())
+    return {oid: int(size) for oid, size in rows if size != "missing"}
 
 
 def fill(

@@ -19,7 +19,7 @@ from turnback.gitstore import objects, process, trees
 from turnback.gitstore.locks import IndexFile
 
 if TYPE_CHECKING:
-    from turnback.gitstore.repo import Head, Repository
+    from turnback.gitstore.repo import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +76,6 @@ def commit_time(repository: Repository, commit: str) -> int:
 def _lines(output: bytes) -> list[str]:
     # A ref's name may hold other signs that splitlines takes for an end.
     return os.fsdecode(output).split("\n")[:-1]
-
-
-def move_back(repository: Repository, head: Head, now: str, message: str) -> None:
-    """Undo a move: the branch that HEAD was on (or a detached HEAD itself) goes back to ``head``, if it still is at ``now``.
-
-    Raises:
-        GitFailed: it has moved on, or can't be written; nothing changed.
-    """
-    name = "HEAD" if head.branch is None else f"refs/heads/{head.branch}"
-    arguments = ["update-ref", "-m", message]
-    if head.branch is None:
-        arguments.append("--no-deref")
-    process.run(repository.path, [*arguments, name, head.commit or "", now])
-    repository.reopen()
 
 
 def index_at(repository: Repository, commit: str, scratch: str) -> IndexFile:

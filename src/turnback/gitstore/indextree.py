@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from turnback.gitstore.repo import Repository
+    from turnback.gitstore.writer import ObjectWriter
     from turnback.native.index import IndexView
 
 
-def write(repository: Repository, view: IndexView, edits: Mapping[bytes, Entry | None]) -> str:
+def write(
+    repository: Repository, view: IndexView, edits: Mapping[bytes, Entry | None], writer: ObjectWriter
+) -> str:
     """Write the tree and give its id; the empty tree when nothing is left.
 
     Args:
-        repository: where objects go.
+        repository: what is there already.
         view: the index.
         edits: path to the entry that it gets, or None for a path that is gone.
+        writer: where new trees go.
     """
     grouped = trees.by_folder(edits)
     if not edits:
@@ -54,7 +58,7 @@ def write(repository: Repository, view: IndexView, edits: Mapping[bytes, Entry |
     # Folders that only the edits know.
     for folder in grouped:
         folders.setdefault(folder, {})
-    return trees.assembled(repository, folders, grouped)
+    return trees.assembled(writer, folders, grouped)
 
 
 def out_of_sight(view: IndexView, wanted: Iterable[bytes]) -> dict[bytes, Entry]:

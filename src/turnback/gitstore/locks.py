@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import stat
 import subprocess
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,9 +73,9 @@ class IndexLock:
             Failed: ``failed.checkpoint_git``: it can't be made.
         """
         # Written first and then linked to the lock's name: so the lock says whose it is from its first moment on.
-        signed = f"{self.path}.{uuid.uuid4()}"
+        signed = _signed(self.path, self.owner)
         try:
-            descriptor = os.open(signed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(signed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
                 os.write(descriptor, _SIGNATURE + self.owner.encode() + b"\n")
                 found = os.fstat(descriptor)
@@ -173,29 +173,20 @@ class IndexLock:
 
 def clear_stale(repository: Repository, owner: str) -> bool:
     """Remove an index lock that a process of this owner left when it was killed; the caller knows that none is at work any more."""
-    folder, name = os.path.split(repository.index_path)
+    place = repository.index_path
     removed = False
     with contextlib.suppress(OSError):
-        for found in os.listdir(folder):
-            if found.startswith(f"{name}.lock") and _is_of(os.path.join(folder, found), owner):
-                os.unlink(os.path.join(folder, found))
-                removed = True
-        for left in (_PREPARED, _OLD) if removed else ():
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(repository.index_path + left)
+        os.unlink(_signed(place + ".lock", owner))
+    if _is_of(place + ".lock", owner):
+        for left in (_PREPARED, _OLD, ".lock"):
+            with contextlib.suppress(OSError):
+                os.unlink(place + left)
+                removed = left == ".lock"
     return removed
 
 
-def _link_or_copy(place: str, other: str) -> None:
-    """A second name for a file; a copy where there are no hard links."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(other)
-    try:
-        os.link(place, other)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
-            raise
-        shutil.copy2(place, other)
+def _signed(path: str, owner: str) -> str:
+    return f"{path}.{hashlib.sha256(owner.encode()).hexdigest()[:16]}"
 
 
 def _is_of(path: str, owner: str) -> bool:
@@ -211,10 +202,24 @@ def _is_of(path: str, owner: str) -> bool:
         os.close(descriptor)
 
 
-class BranchLock:
-    """git's lock on the branch that HEAD is on, or on a detached HEAD, with the move that waits for it: ``take``, then ``move`` or ``release``.
+def _link_or_copy(place: str, other: str) -> None:
+    """A second name for a file; a copy where there are no hard links."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(other)
+    try:
+        os.link(place, other)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        shutil.copy2(place, other)
 
-    One ``git update-ref`` holds it, prepared and not committed. It gives the lock up by itself when this process ends.
+
+class BranchLock:
+    """git's lock on the branch that HEAD is on, or on a detached HEAD, with the move that waits for it.
+
+    ``take``, then ``move``, after which the branch is locked again at its new commit, then perhaps ``move_back``; ``release`` at the end. One
+    ``git update-ref`` holds the lock, prepared and not committed, and gives it up by itself when this process ends. That the way
+    back is prepared means that it needs no room on the disk.
     """
 
     def __init__(self, repository: Repository, head: Head, to: str, message: str) -> None:
@@ -223,12 +228,8 @@ class BranchLock:
         self.head = head
         self.to = to
         self.message = message
+        self.name = "HEAD" if head.branch is None else f"refs/heads/{head.branch}"
         self._child: subprocess.Popen[bytes] | None = None
-
-    @property
-    def taken(self) -> bool:
-        """Whether the lock is held."""
-        return self._child is not None
 
     def take(self) -> None:
         """Lock the branch at the commit where it is supposed to be.
@@ -238,7 +239,6 @@ class BranchLock:
             Unsupported: ``unsupported.git``: there is no git on the PATH.
         """
         command = ["git", "-C", self.repository.path, "update-ref", "-m", self.message]
-        name = "HEAD" if self.head.branch is None else f"refs/heads/{self.head.branch}"
         if self.head.branch is None:
             command.append("--no-deref")
         # No program of anybody else's runs here: a reference-transaction hook would.
@@ -258,32 +258,56 @@ class BranchLock:
             )
         except FileNotFoundError as error:
             raise Unsupported("git", "there is no git on the PATH; install git 2.31 or newer") from error
-        update = f"start\0update {name}\0{self.to}\0{self.head.commit}\0prepare\0"
-        if not self._say(update, b"start: ok\n", b"prepare: ok\n"):
+        if not self._prepared(self.to, self.head.commit or ""):
             said = self._end()
             raise Conflict(
                 "branch_locked",
-                f"{name} of {self.repository.path} can't be locked: {said or 'git gave no reason'}; wait for the git command "
-                "that is at work there, then begin again with a dry run",
+                f"{self.name} of {self.repository.path} can't be locked: {said or 'git gave no reason'}; wait for the git "
+                "command that is at work there, then begin again with a dry run",
                 repo=self.repository.path,
             )
 
     def move(self) -> None:
-        """Let the branch go to its new commit; the lock is given up.
+        """Let the branch go to its new commit, and lock it there.
 
         Raises:
-            GitFailed: git could not; the branch is where it was.
+            GitFailed: git could not; the branch is where it was, or, when only the new lock failed, where it was to go.
         """
-        done = self._say("commit\0", b"commit: ok\n")
-        said = self._end()
-        self.repository.reopen()
-        if not done:
-            raise process.GitFailed(["update-ref"], 128, said.encode())
+        self._commit()
+        if not self._prepared(self.head.commit or "", self.to):
+            raise process.GitFailed(["update-ref"], 128, self._end().encode())
+
+    def move_back(self) -> None:
+        """Let the branch go back to where it was, if it isn't there.
+
+        Raises:
+            GitFailed: git could not, or the branch has been moved on by somebody else.
+        """
+        if self.repository.head() == self.head:
+            return
+        if self._child is None:
+            arguments = ["update-ref", "-m", self.message]
+            if self.head.branch is None:
+                arguments.append("--no-deref")
+            process.run(self.repository.path, [*arguments, self.name, self.head.commit or "", self.to])
+            self.repository.reopen()
+        else:
+            self._commit()
 
     def release(self) -> None:
-        """Give the lock up; a branch that hasn't moved stays where it is. Harmless when done already."""
+        """Give the lock up; the branch stays where it is. Harmless when done already."""
         if self._child is not None:
             self._end()
+
+    def _commit(self) -> None:
+        done = self._say("commit\0", b"commit: ok\n")
+        self.repository.reopen()
+        if not done:
+            raise process.GitFailed(["update-ref"], 128, self._end().encode())
+
+    def _prepared(self, new: str, old: str) -> bool:
+        update = f"start\0update {self.name}\0{new}\0{old}\0prepare\0"
+        return self._say(update, b"start: ok\n", b"prepare: ok\n")
 
     def _say(self, text: str, *answers: bytes) -> bool:
         child = self._child

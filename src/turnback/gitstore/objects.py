@@ -57,12 +57,6 @@ def exists(repository: Repository, oid: str) -> bool:
         return oid in repository.libgit2.odb
 
 
-def write_blob(repository: Repository, data: bytes) -> str:
-    """Store bytes as they are; no filter runs. An object that exists is freshened, so that a prune spares it."""
-    with translated(repository, "writing a blob"):
-        return str(repository.libgit2.create_blob(data))
-
-
 def read_blob(repository: Repository, oid: str) -> bytes:
     """The bytes of a blob.
 
@@ -112,12 +106,10 @@ def parse_tree(data: bytes, oid_size: int = 20) -> dict[bytes, Entry]:
     return entries
 
 
-def write_tree(repository: Repository, entries: dict[bytes, Entry]) -> str:
-    """Store one tree object. The raw form is written, since libgit2's builder can't take names that aren't UTF-8."""
+def tree_bytes(entries: dict[bytes, Entry]) -> bytes:
+    """A raw tree object. Made here, since libgit2's builder can't take names that aren't UTF-8."""
     rows = sorted(entries.items(), key=lambda row: row[0] + b"/" if row[1].mode == FOLDER else row[0])
-    raw = b"".join(b"%o %s\0%s" % (entry.mode, name, bytes.fromhex(entry.oid)) for name, entry in rows)
-    with translated(repository, "writing a tree"):
-        return str(repository.libgit2.odb.write(_TREE, raw))
+    return b"".join(b"%o %s\0%s" % (entry.mode, name, bytes.fromhex(entry.oid)) for name, entry in rows)
 
 
 def write_commit(repository: Repository, tree: str, parents: list[str], message: str, at: int) -> str:

@@ -1,7 +1,7 @@
 """One new pack: objects go in as they come, deflated on two threads, and it appears whole with its index or not at all.
 
-There are no deltas: finding them costs more than everything else, and git makes its own when it repacks. Nothing of it is kept in memory
-but ids and places: what is deflated goes to the file at once, and a big file goes through in blocks. The object count stands first in a pack
+There are no deltas: finding them costs more than everything else, and git makes its own when it repacks. Little of it is kept in memory:
+what has come together is deflated and goes to the file, and a big file goes through in blocks. The object count stands first in a pack
 and the checksum covers it, so it is set at the end and the file is read once more for the checksum: half a millisecond a megabyte.
 
 The pack gets its name before its index does, since git looks for indexes; its name is its own checksum, as git has it. The threads are
@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import os
 import zlib
-from collections import deque
 from typing import TYPE_CHECKING, Self
 
 from turnback.errors import Failed
@@ -25,16 +24,16 @@ from turnback.gitstore.packentry import BLOCK, deflated, entry_header, object_he
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
     from turnback.gitstore.objectfolder import ObjectFolder
     from turnback.gitstore.packentry import Deflated, Item
     from turnback.gitstore.packindex import Place
 
 _BATCH = 64  # objects; handing work to a thread costs as much as deflating one or two
-_INLINE = 4  # so many batches are deflated at once, before any thread is started
+_INLINE = 3  # so many batches aren't worth a thread
 _THREADS = 2
-_WAITING = 1 << 25  # bytes that may wait for the threads
+_WAITING = 1 << 23  # bytes that wait in line
 
 
 class SourceChanged(Failed):
@@ -64,10 +63,9 @@ class PackWriter:
         self._held: set[bytes] = set()
         self._batch: list[Item] = []
         self._batch_bytes = 0
-        self._batches = 0
+        self._line: list[list[Item]] = []
+        self._line_bytes = 0
         self._pool: ThreadPoolExecutor | None = None
-        self._working: deque[tuple[Future[Deflated], int]] = deque()
-        self._working_bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -155,35 +153,32 @@ class PackWriter:
         self._file.close()
 
     def _send(self) -> None:
-        """Deflate what has come together, here or on a thread."""
-        batch, size = self._batch, self._batch_bytes
+        """Put what has come together into line; deflate the line when it is long."""
+        self._line.append(self._batch)
+        self._line_bytes += self._batch_bytes
         self._batch, self._batch_bytes = [], 0
-        self._batches += 1
-        if self._batches <= _INLINE:
-            self._take(deflated(batch))
-            return
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(_THREADS, "turnback-deflate")
-        self._working.append((self._pool.submit(deflated, batch), size))
-        self._working_bytes += size
-        while self._working_bytes > _WAITING or self._working[0][0].done():
-            self._take_first()
-            if not self._working:
-                break
+        if self._line_bytes >= _WAITING:
+            self._work_off()
 
     def _settle(self) -> None:
         """Everything that was added is in the file."""
         if self._batch:
             self._send()
-        while self._working:
-            self._take_first()
+        self._work_off()
 
-    def _take_first(self) -> None:
-        future, size = self._working.popleft()
-        self._working_bytes -= size
-        self._take(future.result())
+    def _work_off(self) -> None:
+        """Deflate the line, in order. The caller waits meanwhile: working beside them, it would keep the threads from their work."""
+        line, self._line, self._line_bytes = self._line, [], 0
+        if len(line) <= _INLINE:
+            for batch in line:
+                self._take(deflated(batch))
+            return
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(_THREADS, "turnback-deflate")
+        for done in self._pool.map(deflated, line):
+            self._take(done)
 
     def _take(self, done: Deflated) -> None:
         for piece in done.pieces:

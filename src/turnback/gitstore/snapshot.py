@@ -14,6 +14,7 @@ from turnback.errors import Failed
 from turnback.gitstore import conversions, convert, ignore, indextree
 from turnback.gitstore import scan as scanning
 from turnback.gitstore.storing import Storing
+from turnback.gitstore.writer import ObjectWriter
 from turnback.limits import CaptureLimits, Skipped, SkipReason
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Snapshot:
         modes: path to permission bits, where they are narrower than usual.
         rules: the ignore rules of this moment that the tree doesn't hold.
         files_read: how many files were opened.
-        loose_ends: blobs that nothing but the next checkpoint may hold: stored or found just now.
+        cleaned: blobs that git stored.
+        writer: stored the rest; it tells what a prune took meanwhile (``lost``).
     """
 
     tree: str
@@ -50,7 +52,8 @@ class Snapshot:
     modes: dict[bytes, int]
     rules: ignore.Rules
     files_read: int
-    loose_ends: frozenset[str]
+    cleaned: frozenset[str]
+    writer: ObjectWriter
 
 
 def take(
@@ -103,15 +106,18 @@ def _take(
     cache = None if cache_file is None else repository.kept.dirty(cache_file)
     if cache is not None:
         cache.begin(conversions.fingerprint(repository, settings, found.attributes, attributes))
-    store = Storing(repository, settings, limits, attributes, usual, scratch, pool, cache)
+    writer = ObjectWriter(repository)
+    store = Storing(repository, settings, limits, attributes, usual, scratch, pool, cache, writer)
     store.store(wanted)
     if cache is not None:
         cache.end()
     edits: dict[bytes, Entry | None] = dict.fromkeys(found.deleted)
     edits.update({repo.path: Entry(GITLINK, repo.commit) for repo in found.nested if repo.commit is not None})
     edits.update(store.edits)
+    tree = indextree.write(repository, found.view, edits, writer)
+    writer.flush()
     return Snapshot(
-        tree=indextree.write(repository, found.view, edits),
+        tree=tree,
         head=head,
         skipped=tuple(sorted([*found.skipped, *too_big, *store.skipped], key=lambda item: item.path)),
         nested=tuple(sorted(found.nested, key=lambda item: item.path)),
@@ -119,7 +125,10 @@ def _take(
         modes=found.narrow | store.modes,
         rules=rules,
         files_read=store.files_read,
-        loose_ends=frozenset(entry.oid for entry in store.edits.values() if entry is not None),
+        cleaned=frozenset(
+            entry.oid for entry in store.edits.values() if entry is not None and not writer.knows(entry.oid)
+        ),
+        writer=writer,
     )
 
 

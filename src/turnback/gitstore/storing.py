@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from turnback.changes import FILE, LINK, Entry
 from turnback.errors import TimedOut
-from turnback.gitstore import conversions, convert, objects
+from turnback.gitstore import conversions, convert
 from turnback.gitstore.dirty import DirtyCache, Known, Stamp
 from turnback.limits import Skipped, SkipReason
 from turnback.native.files import Beneath, Blocked, NotRegular
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from turnback.gitstore.repo import Repository
     from turnback.gitstore.scan import Candidate
     from turnback.gitstore.settings import Settings
+    from turnback.gitstore.writer import ObjectWriter
     from turnback.limits import CaptureLimits
 
 _BATCH = 64 << 20  # bytes of files that wait for git
@@ -87,7 +88,8 @@ class Storing:
         usual: int,
         scratch: str,
         pool: Kept,
-        cache: DirtyCache | None = None,
+        cache: DirtyCache | None,
+        writer: ObjectWriter,
     ) -> None:
         self.repository = repository
         self.settings = settings
@@ -97,6 +99,7 @@ class Storing:
         self.scratch = scratch
         self.pool = pool
         self.cache = cache
+        self.writer = writer
         self.edits: dict[bytes, Entry | None] = {}
         self.skipped: list[Skipped] = []
         self.raw: list[Raw] = []
@@ -137,7 +140,7 @@ class Storing:
                         self._convert(tree, waiting)
                         waiting, size = [], 0
                 else:
-                    self._stored(candidate, objects.write_blob(self.repository, data))
+                    self._stored(candidate, self.writer.blob(data))
             if waiting:
                 self._convert(tree, waiting)
             self._learn(tree)
@@ -147,7 +150,7 @@ class Storing:
         if self.cache is None:
             return False
         known = self.cache.find(candidate.path, candidate.stamp, _oid_of(candidate))
-        if known is None or known.mode != candidate.mode or not objects.exists(self.repository, known.oid):
+        if known is None or known.mode != candidate.mode or not self.writer.reuse(known.oid):
             return False
         if known.raw is not None:
             if not self.pool.has(known.raw):
@@ -229,7 +232,7 @@ class Storing:
     def _convert(self, tree: Beneath, batch: Sequence[_Waiting]) -> None:
         """Let git store a batch, and keep the bytes of each file that git would write out again otherwise."""
         stored = {
-            one.candidate.path: objects.write_blob(self.repository, one.data)
+            one.candidate.path: self.writer.blob(one.data)
             for one in batch
             if not one.conversion.may_clean(one.data)
         }
@@ -270,6 +273,7 @@ class Storing:
         """Let git write files out again, and keep the bytes of each that doesn't come back as it was."""
         if not doubtful:
             return
+        self.writer.flush()  # for git, which is to write them out
 
         def compare(batch: Sequence[bytes]) -> None:
             with tempfile.TemporaryDirectory(dir=self.scratch) as folder:

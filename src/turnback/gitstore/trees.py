@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from turnback.changes import FOLDER, GITLINK, Change, Entry
 from turnback.errors import Failed
 from turnback.gitstore import objects
+from turnback.gitstore.writer import ObjectWriter
 from turnback.paths import parents
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def edited(repository: Repository, base: str | None, edits: Mapping[bytes, Entry
             entry = folders[above].get(name)
             oid = entry.oid if entry is not None and entry.mode == FOLDER else None
         folders[folder] = dict(_read(repository, oid, _depth(folder)))
-    return assembled(repository, folders, grouped)
+    with ObjectWriter(repository) as writer:
+        root = assembled(writer, folders, grouped)
+        writer.flush()
+    return root
 
 
 def by_folder(edits: Mapping[bytes, Entry | None]) -> dict[bytes, dict[bytes, Entry | None]]:
@@ -133,7 +137,7 @@ def by_folder(edits: Mapping[bytes, Entry | None]) -> dict[bytes, dict[bytes, En
 
 
 def assembled(
-    repository: Repository,
+    writer: ObjectWriter,
     folders: Mapping[bytes, dict[bytes, Entry]],
     grouped: Mapping[bytes, Mapping[bytes, Entry | None]],
 ) -> str:
@@ -142,7 +146,7 @@ def assembled(
     Removals go first: a file ``a`` that is removed and a folder ``a`` that appears are one name.
 
     Args:
-        repository: where the trees go.
+        writer: where the trees go.
         folders: what each of them holds before its edits; the folder above each is there too, the root always. Changed in place.
         grouped: the edits, as ``by_folder`` has them.
     """
@@ -160,13 +164,13 @@ def assembled(
             elif name in entries and entries[name].mode == FOLDER:
                 del entries[name]
         entries.update({name: entry for name, entry in names.items() if entry is not None})
-        written = objects.write_tree(repository, entries) if entries else None
+        written = writer.tree(objects.tree_bytes(entries)) if entries else None
         if folder:
             above, _, name = folder.rpartition(b"/")
             below.setdefault(above, []).append((name, written))
         else:
             root = written
-    return root or objects.write_tree(repository, {})
+    return root or writer.tree(b"")
 
 
 def _depth(folder: bytes) -> int:

@@ -112,6 +112,17 @@ class ObjectWriter:
         """Whether an object can be used: it waits here, or the repository or an alternate has it."""
         return self._is_mine(oid) or oid in self._reused or objects.exists(self._repository, oid)
 
+    def knows(self, oid: str) -> bool:
+        """Whether an object was added, or found and freshened, by this writer."""
+        return self._is_mine(oid) or oid in self._reused
+
+    def reuse(self, oid: str) -> bool:
+        """Use an object that should be there already: found and freshened (then ``lost`` watches it too), or False."""
+        try:
+            return self._is_there(oid)
+        except OSError as error:
+            raise self._broken(error) from error
+
     def get(self, oid: str) -> tuple[int, bytes]:
         """The type (1 commit, 2 tree, 3 blob, 4 tag) and the content of an object, flushed or not.
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from turnback import ids, paths
 from turnback.clock import stamp
 from turnback.errors import Conflict, Failed, InvalidParams, TimedOut, TurnbackError, Unsupported
-from turnback.gitstore import objects, refs, snapshot
+from turnback.gitstore import fold, objects, refs, snapshot
+from turnback.gitstore.repo import tree_key
 from turnback.limits import CaptureLimits
 from turnback.operations.results import Taken
 from turnback.records.events import CheckpointRow, Record, RepoRow, RulesRow
@@ -151,12 +152,17 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
                 )
             captured = store(context, agent, bounds)
             try:
-                return publish(context, agent, captured, moment)
+                taken = publish(context, agent, captured, moment)
             except objects.MissingObject:
                 # git gc --prune=now ran in between and took objects that no ref held yet: read the files again, all of them.
                 for one in captured:
                     one.repository.kept.dirty(context.dirty_file(one.repository.key)).forget()
-                return publish(context, agent, store(context, agent, bounds), moment)
+                captured = store(context, agent, bounds)
+                taken = publish(context, agent, captured, moment)
+            for one in captured:
+                if one.snapshot.writer.made_pack:
+                    _fold_packs(context, one.repository)
+            return taken
     except TurnbackError as error:
         if not (isinstance(error, Conflict) or error.code == "unsupported.checkpoint_no_repo"):
             _log_failure(context, agent_id, moment, error)
@@ -166,6 +172,20 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
         with suppress(TurnbackError, OSError):  # a full disk may have no room for this either
             _log_failure(context, agent_id, moment, failure)
         raise failure from error
+
+
+def _fold_packs(context: Context, repository: Repository) -> None:
+    """Many small packs slow every git command: ours are folded together now and then, by one process at a time.
+
+    A fold that fails leaves everything as it was: the checkpoint is there, and a later capture tries again.
+    """
+    lock = context.tree_lock(f"objects-{tree_key(repository.common_dir)}")
+    if lock.try_acquire():
+        try:
+            with suppress(Failed):
+                fold.fold(repository)
+        finally:
+            lock.release()
 
 
 def manual(context: Context, agent_id: str, label: str | None) -> Taken:
@@ -270,9 +290,11 @@ def _publish_new(
 
 def _must_exist(one: Captured, row: RepoRow) -> None:
     one.repository.reopen()  # what it has open may be a pack that is gone
-    for oid in (row["commit"], row["tree"], *sorted(one.snapshot.loose_ends)):
+    for oid in (row["commit"], row["tree"], *sorted(one.snapshot.cleaned)):
         if not objects.exists(one.repository, oid):
             raise objects.MissingObject(oid, one.repository.path)
+    for oid in one.snapshot.writer.lost():
+        raise objects.MissingObject(oid, one.repository.path)
 
 
 def _repo_row(

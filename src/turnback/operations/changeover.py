@@ -23,7 +23,6 @@ from turnback.changes import EXECUTABLE, FILE, LINK, Entry
 from turnback.errors import TurnbackError
 from turnback.gitstore import head, objects, trees
 from turnback.gitstore.locks import BranchLock, IndexLock, clear_stale, read_index
-from turnback.gitstore.repo import Head
 from turnback.native.files import Beneath, Look
 from turnback.native.moves import sync
 from turnback.operations import planning
@@ -52,7 +51,7 @@ class Tree:
         part: its plan.
         move: where its HEAD goes.
         index: the lock on its index, where HEAD moves.
-        branch: the lock on its branch, likewise; ``back`` is the one for the way back, once the branch has moved.
+        branch: the lock on its branch, likewise.
         index_sha256: its index as it was, in the pool.
         staged: what only its index held, in the pool: rows for the log.
         applier: its steps, once it is ready to be written.
@@ -65,7 +64,6 @@ class Tree:
     move: HeadMove
     index: IndexLock | None = None
     branch: BranchLock | None = None
-    back: BranchLock | None = None
     index_sha256: str | None = None
     staged: list[dict[str, Any]] = field(default_factory=list)
     applier: Applier | None = None
@@ -163,16 +161,6 @@ class Changeover:
                 row = {**paths.members(path), "mode": entry.mode, "oid": entry.oid, "sha256": sha256}
                 tree.staged.append(row)
 
-    def _lock_again(self, tree: Tree, after: str) -> None:
-        """The way back, prepared at once: the branch stays locked, and to undo the move needs no room on the disk."""
-        was = tree.part.captured.snapshot.head
-        now = Head(after, was.branch)
-        tree.back = BranchLock(
-            tree.part.repository, now, was.commit or "", f"venom rollback {self.agent}: undone"
-        )
-        self._held.callback(tree.back.release)
-        tree.back.take()
-
     # forward
 
     def apply(self, safety: str) -> None:
@@ -190,7 +178,6 @@ class Changeover:
                 repository = tree.part.repository
                 tree.moved = True
                 tree.branch.move()
-                self._lock_again(tree, tree.move.after)
                 with self.context.scratch() as scratch:
                     index = head.index_at(repository, tree.move.after, scratch)
                 tree.index.replace(index)
@@ -338,18 +325,14 @@ class Changeover:
             return False
 
     def _head_back(self, tree: Tree) -> bool:
-        repository, was = tree.part.repository, tree.part.captured.snapshot.head
+        repository = tree.part.repository
         if not tree.moved:
             return True
         try:
             if tree.index is not None and read_index(repository) != tree.index.before:
                 tree.index.restore()
-            if repository.head() != was:
-                if tree.back is not None and tree.back.taken:
-                    tree.back.move()
-                else:
-                    message = f"venom rollback {self.agent}: undone"
-                    head.move_back(repository, was, tree.move.after or "", message)
+            if tree.branch is not None:
+                tree.branch.move_back()
         except (TurnbackError, OSError):
             return False
         tree.moved = False

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from turnback.policy.heads import HeadMove
     from turnback.policy.preflight import Facts
     from turnback.records.events import CheckpointRow
-    from turnback.records.state import AgentState
+    from turnback.records.state import AgentState, State
 
 
 class Conversational(Protocol):
@@ -138,8 +138,8 @@ def run(context: Context, request: Request, plan: str, harness: Conversational |
         _put_away(context, request.agent)
         with Changeover(context, request.agent, ready.parts, ready.moves) as changeover:
             safety = _make_safe(context, ready)
-            _start(context, request, safety, changeover)
             try:
+                _start(context, request, safety, changeover)
                 session = _rewind(ready, harness)
                 changeover.apply(safety)
                 after, exact = _look_again(context, request, ready, changeover)
@@ -153,7 +153,8 @@ def run(context: Context, request: Request, plan: str, harness: Conversational |
             changeover.over = True
             told = len(changeover.kept)
             changeover.finish()
-            log_quietly(context, leftovers.tell(request.agent, changeover.kept[told:]))
+            late = [kept for kept in changeover.kept[told:] if not kept.open]
+            log_quietly(context, leftovers.tell(request.agent, late))
         return RollbackDone(
             agent=request.agent,
             checkpoint=request.checkpoint,
@@ -294,7 +295,8 @@ def _still_idle(state: State, request: Request) -> None:
     agent = state.agent(request.agent)
     if agent.live:
         raise Conflict(
-            "turn_running", f"{agent.id} began a turn meanwhile; nothing was rolled back. Try again when it has ended"
+            "turn_running",
+            f"{agent.id} began a turn meanwhile; nothing was rolled back. Try again when it has ended",
         )
     live = sorted(other.id for other in state.sharers(agent.id) if other.live)
     if live:

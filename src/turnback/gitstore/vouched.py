@@ -1,0 +1,391 @@
+"""Files that the index vouches for, and that git would not write out again as they are (DESIGN 10.8).
+
+Their content is stored, so a capture doesn't open them; but where a conversion applies (mixed line endings under ``autocrlf``, a lossy filter), or
+did when they were stored, the stored content doesn't bring the bytes on the disk back. Each such file is read once, compared with what git
+would make of its blob, and its bytes are kept beside the tree when they differ. Where no conversion can apply to any file and none ever did,
+nothing is done at all. A file of git-lfs needs no reading: its blob says the size and the hash of what it stands for.
+
+What has been proven is remembered: as long as the index and everything that conversions depend on stay the same, nothing is looked at again; when the
+index changes, only the entries that are new in it are. It is a hint, kept in one file a tree: lose it and files are read again. The
+work has a share of the capture's time; what there was no time for is taken up by the next capture, and until then nothing is proven about it.
+
+Not seen: a file that is staged again with another mixture of line endings, but the same size and the same modification time, to the nanosecond.
+Not kept: files above ``max_file_bytes``, which no capture takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from array import array
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from turnback.changes import EXECUTABLE, FILE, Entry
+from turnback.errors import TimedOut
+from turnback.gitstore import conversions, convert, objects
+from turnback.gitstore.storing import Raw
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from turnback.gitstore.conversions import Conversion
+    from turnback.gitstore.repo import Repository
+    from turnback.gitstore.settings import Settings
+    from turnback.gitstore.storing import Kept
+    from turnback.limits import CaptureLimits
+    from turnback.native.files import Beneath
+    from turnback.native.index import IndexEntry, IndexView
+
+_BATCH = 64 << 20  # bytes of files that wait for git
+_POINTER = 1024  # no pointer of git-lfs is longer
+_LFS = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*oid sha256:[0-9a-f]{64}\nsize (\d+)\n"
+)
+_SHARE = 3  # of the time that is left, one part in so many
+
+# What makes git take a file for binary, whatever its attributes say: then it doesn't touch the line endings.
+_UNPRINTABLE = re.compile(rb"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+@dataclass(slots=True)
+class _Known:
+    """What has been proven, for one state of the index and of the conversions.
+
+    Attributes:
+        key: of that state.
+        rules: of the conversions alone.
+        proven: a digest of every entry that was compared.
+        inexact: path to the bytes that are kept for it: digest of the entry, sha256, size.
+        unknown: paths that the index didn't vouch for, or that there was no time for.
+    """
+
+    key: str = ""
+    rules: str = ""
+    proven: array[int] = field(default_factory=lambda: array("Q"))
+    inexact: dict[bytes, tuple[int, str, int]] = field(default_factory=dict)
+    unknown: set[bytes] = field(default_factory=set)
+
+
+class Vouched:
+    """The proofs of one tree. Not for several threads at once: whoever holds the tree's lock uses it.
+
+    Attributes:
+        files_read: how many files the last look opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.files_read = 0
+        self._known: _Known | None = None
+        self._wanted_key = ""
+
+    def inexact(
+        self,
+        repository: Repository,
+        settings: Settings,
+        view: IndexView,
+        index_key: str,
+        rules: str,
+        changed: Collection[bytes],
+        attributes: Mapping[bytes, Entry],
+        tree: Beneath,
+        scratch: str,
+        pool: Kept,
+        limits: CaptureLimits,
+    ) -> list[Raw]:
+        """The vouched files whose bytes are kept beside the tree.
+
+        Args:
+            repository: the tree.
+            settings: its configuration.
+            view: the index.
+            index_key: the same string means the same index.
+            rules: the same string means the same conversions (``conversions.fingerprint``).
+            changed: the paths that the index does not vouch for.
+            attributes: ``.gitattributes`` entries that rule although the tree has no such file.
+            tree: the tree, open.
+            scratch: a private folder.
+            pool: where bytes are kept.
+            limits: of the capture; a part of the time that is left is used.
+        """
+        self.files_read = 0
+        known = self._recall(index_key, rules)
+        todo = self._unproven(view, known, changed, pool)
+        if todo:
+            look = _Look(repository, settings, attributes, tree, scratch, pool, limits)
+            with suppress(TimedOut):  # the rest is for the next capture
+                look.at(todo)
+            self.files_read = look.files_read
+            known.inexact.update(look.inexact)
+            known.proven.extend(look.proven)
+            known.unknown |= {entry.path for entry in todo} - look.done
+            self._write(known)
+        return [
+            Raw(path, sha256, size)
+            for path, (_, sha256, size) in sorted(known.inexact.items())
+            if path not in changed
+        ]
+
+    def _recall(self, index_key: str, rules: str) -> _Known:
+        """What is known, fit for this index and these conversions; its ``key`` is another one when entries must be compared."""
+        if self._known is None:
+            self._known = _read(self.path)
+        known = self._known
+        rules = hashlib.sha256(rules.encode("utf-8", "surrogateescape")).hexdigest()
+        if known.rules != rules:
+            known = self._known = _Known(rules=rules)
+        key = hashlib.sha256(f"{index_key}\0{rules}".encode("utf-8", "surrogateescape")).hexdigest()
+        if known.key != key:
+            known.key = ""
+        self._wanted_key = key
+        return known
+
+    def _unproven(
+        self, view: IndexView, known: _Known, changed: Collection[bytes], pool: Kept
+    ) -> list[IndexEntry]:
+        """The entries that must be looked at."""
+        lost = [path for path, (_, sha256, _) in known.inexact.items() if not pool.has(sha256)]
+        for path in lost:
+            del known.inexact[path]
+        if known.key == self._wanted_key:
+            again = [path for path in {*known.unknown, *lost} if path not in changed]
+            known.unknown.difference_update(again)
+            positions = (view.find(path, 0) for path in again)
+            return [entry for at in positions if at is not None and _counts(entry := view.entry(at))]
+        known.key = self._wanted_key
+        proven = set(known.proven)
+        kept, fresh = array("Q"), []
+        inexact, known.unknown = {}, set()
+        for entry in filter(_counts, view):
+            digest = _digest(entry)
+            if entry.path in changed:
+                known.unknown.add(entry.path)
+            elif (was := known.inexact.get(entry.path)) is not None and was[0] == digest:
+                inexact[entry.path] = was
+            elif digest in proven:
+                kept.append(digest)
+            else:
+                fresh.append(entry)
+        known.proven, known.inexact = kept, inexact
+        if not fresh:
+            self._write(known)
+        return fresh
+
+    def _write(self, known: _Known) -> None:
+        """Keep it for other processes; a failure costs time only."""
+        document = {
+            "key": known.key,
+            "rules": known.rules,
+            "proven": b64encode(known.proven.tobytes()).decode(),
+            "inexact": [[_text(path), *row] for path, row in known.inexact.items()],
+            "unknown": [_text(path) for path in known.unknown],
+        }
+        body = json.dumps(document, separators=(",", ":")).encode()
+        temporary = f"{self.path}.{os.getpid()}.tmp"
+        try:
+            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+            os.replace(temporary, self.path)
+        except OSError:
+            return
+
+
+def _read(path: str) -> _Known:
+    """What another process left; nothing when it is damaged."""
+    try:
+        with open(path, "rb") as file:
+            digest, _, body = file.read().partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            return _Known()
+        document = json.loads(body)
+        proven = array("Q")
+        proven.frombytes(b64decode(document["proven"]))
+        return _Known(
+            document["key"],
+            document["rules"],
+            proven,
+            {_bytes(name): (digest, sha256, size) for name, digest, sha256, size in document["inexact"]},
+            {_bytes(name) for name in document["unknown"]},
+        )
+    except (OSError, ValueError, KeyError):
+        return _Known()
+
+
+def _text(path: bytes) -> str:
+    return b64encode(path).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return b64decode(text)
+
+
+def _counts(entry: IndexEntry) -> bool:
+    """Whether an entry is a file of the tree whose bytes may be converted."""
+    return entry.mode in (FILE, EXECUTABLE) and entry.stage == 0 and not entry.skip_worktree
+
+
+def _digest(entry: IndexEntry) -> int:
+    said = b"%s\0%s%d %d" % (entry.path, entry.oid, entry.size, entry.mtime_ns)
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "little")
+
+
+class _Look:
+    """One comparison of some vouched files with what git would write.
+
+    Attributes:
+        done: the paths that were compared.
+        proven: the digests of those that come back as they are.
+        inexact: the others.
+        files_read: how many files were opened.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        settings: Settings,
+        attributes: Mapping[bytes, Entry],
+        tree: Beneath,
+        scratch: str,
+        pool: Kept,
+        limits: CaptureLimits,
+    ) -> None:
+        now = time.monotonic()
+        self.deadline = None if limits.deadline is None else now + (limits.deadline - now) / _SHARE
+        self.largest = limits.max_file_bytes
+        self.repository = repository
+        self.settings = settings
+        self.attributes = attributes
+        self.tree = tree
+        self.scratch = scratch
+        self.pool = pool
+        self.done: set[bytes] = set()
+        self.proven: list[int] = []
+        self.inexact: dict[bytes, tuple[int, str, int]] = {}
+        self.files_read = 0
+        self._waiting: list[tuple[IndexEntry, bytes]] = []
+        self._size = 0
+
+    def at(self, entries: Sequence[IndexEntry]) -> None:
+        """Compare the files of some entries, as far as the time goes."""
+        known = conversions.of_paths(
+            self.repository,
+            self.settings,
+            [entry.path for entry in entries],
+            self.attributes,
+            self.scratch,
+            self.deadline,
+        )
+        sizes = convert.sizes(self.repository, {entry.oid.hex() for entry in entries}, self.deadline)
+        for entry in entries:
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                return
+            self._one(entry, known.of(entry.path), sizes.get(entry.oid.hex()))
+            if self._size >= _BATCH:
+                self._ask()
+        self._ask()
+
+    def _one(self, entry: IndexEntry, conversion: Conversion, stored_size: int | None) -> None:
+        oid = entry.oid.hex()
+        if (
+            stored_size is None  # a partial clone: there is nothing to compare with
+            or entry.size > self.largest
+            # Nothing is done to it now, and by its size nothing was when it was stored.
+            or (conversion == conversions.NONE and stored_size == entry.size)
+            or (conversion.driver and self._is_lfs(oid, stored_size, entry.size))
+        ):
+            self._exact(entry)
+            return
+        self.files_read += 1
+        try:
+            data, _ = self.tree.read(entry.path)
+        except OSError:
+            return  # it can't be read, or has just gone: nothing is proven
+        stored = _blob_id(data) == oid
+        may_smudge = conversion.may_smudge(data)
+        if stored and not may_smudge:
+            self._exact(entry)
+        elif stored and conversion.driver:
+            self._inexact(
+                entry, data
+            )  # its own clean form, a pointer: to smudge it could mean to download it
+        elif (
+            _only_line_ends(conversion)
+            and _is_crlf_text(data)
+            and _blob_id(data.replace(b"\r\n", b"\n")) == oid
+        ):
+            self._exact(entry)  # a text file with CR LF all through, under rules that write CR LF
+        elif not stored and not may_smudge and not conversion.smudge_eol:
+            self._inexact(entry, data)  # what is stored is written as it is, and it is something else
+        else:
+            self._waiting.append((entry, data))
+            self._size += len(data)
+
+    def _is_lfs(self, oid: str, stored_size: int, size: int) -> bool:
+        """Whether a blob is the pointer of git-lfs to a file of this size: then there is only one content that it can stand for."""
+        if stored_size > _POINTER:
+            return False
+        pointer = _LFS.fullmatch(objects.read_blob(self.repository, oid))
+        return pointer is not None and int(pointer[1]) & 0xFFFFFFFF == size
+
+    def _exact(self, entry: IndexEntry) -> None:
+        self.done.add(entry.path)
+        self.proven.append(_digest(entry))
+
+    def _inexact(self, entry: IndexEntry, data: bytes) -> None:
+        self.done.add(entry.path)
+        self.inexact[entry.path] = (_digest(entry), self.pool.put(data), len(data))
+
+    def _ask(self) -> None:
+        """Let git write a batch, and compare."""
+        batch = {entry.path: (entry, data) for entry, data in self._waiting}
+        self._waiting, self._size = [], 0
+
+        def compare(paths: Sequence[bytes]) -> None:
+            with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+                out = convert.smudge(
+                    self.repository,
+                    {path: Entry(batch[path][0].mode, batch[path][0].oid.hex()) for path in paths},
+                    self.attributes,
+                    folder,
+                    work_tree=self.repository.path,
+                    deadline=self.deadline,
+                )
+                for path in paths:
+                    entry, data = batch[path]
+                    if _content(os.path.join(os.fsencode(out), path)) == data:
+                        self._exact(entry)
+                    else:
+                        self._inexact(entry, data)
+
+        for path in convert.in_halves(list(batch), compare):
+            self._inexact(*batch[path])
+
+
+def _only_line_ends(conversion: Conversion) -> bool:
+    return conversion.smudge_eol and not (conversion.ident or conversion.driver or conversion.encoding)
+
+
+def _is_crlf_text(data: bytes) -> bool:
+    without = data.replace(b"\r\n", b"")
+    return b"\r" not in without and b"\n" not in without and _UNPRINTABLE.search(without) is None
+
+
+def _blob_id(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _content(path: bytes) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
