@@ -125,6 +125,20 @@ def of_paths(
     return Conversions({path: _conversion(settings, found) for path, found in values.items()}, default)
 
 
+def any_apply(
+    repository: Repository,
+    settings: Settings,
+    found: Iterable[tuple[bytes, Stamp]],
+    attributes: Mapping[bytes, Entry],
+) -> bool:
+    """Whether any file of the tree may be converted at all; the arguments are those of ``fingerprint``."""
+    return (
+        _conversion(settings, {}) != NONE
+        or any(True for _ in found)
+        or _may_have_attributes(repository, settings, (), attributes)
+    )
+
+
 def fingerprint(
     repository: Repository,
     settings: Settings,

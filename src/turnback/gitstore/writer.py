@@ -47,6 +47,7 @@ class ObjectWriter:
         objects_written: how many objects were stored by ``flush``.
         objects_reused: how many were there already and were freshened; each counts once.
         bytes_written: what that took on the disk: packs, indexes and loose objects.
+        made_pack: whether any of it went into a pack.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -63,6 +64,7 @@ class ObjectWriter:
         self.objects_written = 0
         self.objects_reused = 0
         self.bytes_written = 0
+        self.made_pack = False
 
     def __enter__(self) -> Self:
         return self
@@ -170,6 +172,7 @@ class ObjectWriter:
                 oids = self._pack.oids()
                 if oids:
                     self.bytes_written += self._pack.finish(durable)
+                    self.made_pack = True
                 self._pack.close()
                 self._pack = None
                 self.objects_written += len(oids)

@@ -161,7 +161,7 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
                 taken = publish(context, agent, captured, moment)
             for one in captured:
                 if one.snapshot.writer.made_pack:
-                    _fold_packs(context, one.repository)
+                    _fold_packs(context, agent, one.repository)
             return taken
     except TurnbackError as error:
         if not (isinstance(error, Conflict) or error.code == "unsupported.checkpoint_no_repo"):
@@ -174,12 +174,12 @@ def take(context: Context, agent_id: str, moment: Moment, *, explicit: bool) -> 
         raise failure from error
 
 
-def _fold_packs(context: Context, repository: Repository) -> None:
+def _fold_packs(context: Context, agent: AgentState, repository: Repository) -> None:
     """Many small packs slow every git command: ours are folded together now and then, by one process at a time.
 
     A fold that fails leaves everything as it was: the checkpoint is there, and a later capture tries again.
     """
-    lock = context.tree_lock(f"objects-{tree_key(repository.common_dir)}")
+    lock = context.tree_lock(f"objects-{tree_key(repository.common_dir)}", agent.id)
     if lock.try_acquire():
         try:
             with suppress(Failed):
