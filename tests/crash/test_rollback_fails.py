@@ -5,17 +5,16 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.faults import Faults
+from support.git_repo import GitRepo
+from support.rollbacks import Scene, files_of
 from support.stands import Before, Stand, in_place, lost, worktree
 from turnback.errors import TurnbackError
+from turnback.native import moves
 from turnback.operations.results import RollbackDone
-
-if TYPE_CHECKING:
-    from support.rollbacks import Scene
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 
@@ -59,11 +58,12 @@ def works_now(stand: Stand, where: str) -> None:
 
 
 @pytest.mark.contract("V-254", "V-300")
-def test_each_write_fails_once(stand: Stand) -> None:
+@pytest.mark.parametrize("step", [pytest.param(2, id="every second"), STEPS[1]])
+def test_each_write_fails_once(stand: Stand, step: int) -> None:
     """The n-th write fails, for every n: before the first file nothing has happened, after it everything is taken back, inodes and all."""
     codes = set()
     for where, before, outcome in sweep(
-        stand, lambda number: Faults.at(number, ERRORS[number % len(ERRORS)])
+        stand, lambda number: Faults.at(number, ERRORS[number % len(ERRORS)]), step
     ):
         codes.add(code_of(outcome))
         if isinstance(outcome, RollbackDone):
@@ -118,3 +118,59 @@ def test_nothing_works_any_more_from_one_write_on(stand: Stand, step: int) -> No
         assert back.exact, where
         assert stand.scene.contents() == before.contents(), where
     assert "failed.rollback_partial" in codes
+
+
+@pytest.mark.contract("V-251", "V-300")
+def test_the_second_of_two_repositories_fails(tmp_path: Path) -> None:
+    """The first one is written when the second fails: both are taken back, and the error names the second."""
+    for name in ("one", "two"):
+        made = GitRepo.init(tmp_path / "app" / name)
+        made.write("a", "then\n")
+        made.commit("first")
+    source = GitRepo(tmp_path / "app")
+    scene = Scene(tmp_path, source, source, "a5", None)
+    scene.agent = scene.ws.add_agent("a5", repos=["two", "one"])
+    scene.changes({"one/a": "now\n", "two/a": "now\n", "two/b": "new\n"})
+    before = [files_of(tmp_path / "app" / name) for name in ("one", "two")]
+    written: list[bytes] = []
+    real = moves.exchange
+
+    def failing(from_folder: int, from_name: bytes, to_folder: int, to_name: bytes) -> bool:
+        if written:
+            raise OSError(errno.EIO, "broken")
+        written.append(to_name)
+        return real(from_folder, from_name, to_folder, to_name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("turnback.operations.apply.exchange", failing)
+        plan = scene.plan("k1").plan
+        with pytest.raises(TurnbackError) as error:
+            scene.agent.rollback("k1", restore="files", plan=plan)
+    assert error.value.code == "failed.rollback_partial", "the way back needs the exchange too"
+    assert error.value.data["repos"] == [
+        {"repo": "one", "state": "mixed", "paths": ["a"]},
+        {"repo": "two", "state": "undone"},
+    ]
+    assert (tmp_path / "app/two/b").exists()
+    assert scene.back(error.value.data["safety"], outside="overwrite").exact
+    assert [{path: row.content for path, row in found.items()} for found in before] == [
+        {path: row.content for path, row in files_of(tmp_path / "app" / name).items()}
+        for name in ("one", "two")
+    ]
+    broken: list[bytes] = []
+
+    def failing_once(from_folder: int, from_name: bytes, to_folder: int, to_name: bytes) -> bool:
+        broken.append(to_name)
+        if len(broken) == 2:
+            raise OSError(errno.EIO, "broken")
+        return real(from_folder, from_name, to_folder, to_name)
+
+    before = [files_of(tmp_path / "app" / name) for name in ("one", "two")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("turnback.operations.apply.exchange", failing_once)
+        plan = scene.plan("k1", outside="overwrite").plan
+        with pytest.raises(TurnbackError) as error:
+            scene.agent.rollback("k1", restore="files", outside="overwrite", plan=plan)
+    assert error.value.code == "failed.rollback_undone"
+    assert error.value.data["repo"] == "two"
+    assert [files_of(tmp_path / "app" / name) for name in ("one", "two")] == before

@@ -117,3 +117,24 @@ def hidden(stand: Stand) -> list[str]:
     return [str(place) for place in stand.scene.tree.path.rglob(".turnback*")] + os.listdir(
         stand.scene.state_dir / "holding"
     )
+
+
+@pytest.mark.contract("V-302")
+def test_who_never_opened_again_finds_out_too(stand: Stand) -> None:
+    """A process that was there all the time: its next turn and its next rollback record the interruption and go on."""
+    scene = stand.scene
+    with Child(KILLER, str(scene.source.path), str(scene.state_dir), scene.agent.id, stand.plan) as child:
+        for verb in ("turn", "rollback"):
+            before = stand.begin()
+            child.say("95")
+            assert child.hear() == "killed"
+            assert len(scene.events("agent.rollback_started")) == 1
+            if verb == "turn":
+                with scene.turn():
+                    pass
+            else:
+                safety = scene.events("agent.rollback_started")[-1]["data"]["safety"]
+                scene.back(safety, outside="overwrite", keep_head=True)
+                assert scene.contents() == before.contents()
+            codes = [event["data"].get("code") for event in scene.events("agent.rollback_ended")]
+            assert codes[0] == "failed.rollback_interrupted"

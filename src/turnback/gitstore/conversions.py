@@ -14,16 +14,17 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from turnback.changes import EXECUTABLE, FILE, Entry
 from turnback.gitstore import convert, process
 from turnback.gitstore.configuration import stamp_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from turnback.changes import Entry
     from turnback.gitstore.dirty import Stamp
     from turnback.gitstore.repo import Repository
     from turnback.gitstore.settings import Settings
+    from turnback.native.index import IndexView
 
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _UNSET = {"unspecified", "unset"}
@@ -186,27 +187,16 @@ def _programs(repository: Repository, settings: Settings) -> list[str]:
     return found
 
 
-def attributes_of_index(
-    repository: Repository, paths: Iterable[bytes], index: Callable[[list[bytes]], Mapping[bytes, Entry]]
-) -> dict[bytes, Entry]:
-    """The ``.gitattributes`` that rule some paths from the index, because the tree has no such file to read.
+def attributes_of_index(view: IndexView) -> dict[bytes, Entry]:
+    """The ``.gitattributes`` that rule from the index, because they aren't checked out; where there is a file all the same, git reads that first.
 
-    That is meant for sparse checkouts. One that is gone although it should be there rules nothing: git's add drops it before it comes
-    to the files. (Not always: where it has to compare the content of some file first, it has read it by then. What git
-    answers then depends on how young the files are.)
-
-    Args:
-        repository: the tree.
-        paths: the paths to be ruled.
-        index: gives what the index has for those of some paths that are to be taken from it alone.
+    One that is gone although it should be there rules nothing: git's add drops it before it comes to the files. (Not always: where it has
+    to compare the content of some file first, it has read it by then. What git answers then depends on how young the files are.)
     """
-    root = os.fsencode(repository.path)
-    absent = [
-        path
-        for path in sorted(convert.attribute_paths(paths))
-        if not os.access(os.path.join(root, path), os.R_OK)
-    ]
-    return {path: entry for path, entry in index(absent).items() if entry.mode & 0o170000 == 0o100000}
+    found = (view.entry(position) for position in view.skipped_named(b".gitattributes"))
+    return {
+        entry.path: Entry(entry.mode, entry.oid.hex()) for entry in found if entry.mode in (FILE, EXECUTABLE)
+    }
 
 
 def _may_have_attributes(
@@ -225,14 +215,16 @@ def _may_have_attributes(
 
 
 def _conversion(settings: Settings, values: Mapping[str, str]) -> Conversion:
-    """git's convert_attrs, rounded up: where it isn't sure that bytes stay, it says that they may change."""
-    text = values.get("text", "unspecified")
+    """git's convert_attrs. Whether bytes may change is rounded up; what line ends are written is certain."""
+    text = _line_ends(values.get("text"))
     if text == "unspecified":
-        text = values.get("crlf", "unspecified")
-    eol = values.get("eol", "unspecified")
-    binary = text == "unset" or (text == "unspecified" and eol in _UNSET and settings.autocrlf == "false")
+        text = _line_ends(values.get("crlf"))  # the old name
+    eol = values.get("eol")
+    if eol not in ("lf", "crlf"):
+        eol = None
+    binary = text == "unset" or (text == "unspecified" and eol is None and settings.autocrlf == "false")
     to_crlf = eol == "crlf" or (
-        eol != "lf"
+        eol is None
         and text != "input"
         and (settings.autocrlf == "true" or (settings.autocrlf == "false" and settings.eol == "crlf"))
     )
@@ -243,3 +235,8 @@ def _conversion(settings: Settings, values: Mapping[str, str]) -> Conversion:
         driver=values.get("filter", "unspecified") in settings.filters,
         encoding=values.get("working-tree-encoding", "unspecified") not in {*_UNSET, "set", ""},
     )
+
+
+def _line_ends(value: str | None) -> str:
+    """A value of ``text`` or ``crlf``; one that git doesn't know says nothing."""
+    return value if value in ("set", "unset", "input", "auto") else "unspecified"

@@ -57,6 +57,10 @@ def patch(repository: Repository, change: Change, attributes: bool | None = None
     Raises:
         MissingObject: a blob is gone.
     """
+    if change.old is not None and change.new is not None and _type(change.old) != _type(change.new):
+        # A file that became a link, say: git shows it as one thing gone and another made.
+        gone, made = Change(change.path, change.old, None), Change(change.path, None, change.new)
+        return patch(repository, gone, attributes) + patch(repository, made, attributes)
     old, new = _content(repository, change.old), _content(repository, change.new)
     head = _header(change)
     if _binary(change, old, new, attributes):
@@ -98,6 +102,10 @@ def _binary(change: Change, old: bytes, new: bytes, attributes: bool | None) -> 
         if entry is not None and entry.mode != GITLINK and b"\0" in data[:_SNIFFED]:
             return True
     return False
+
+
+def _type(entry: Entry) -> int:
+    return entry.mode & 0o170000
 
 
 def _lines(data: bytes) -> int:

@@ -13,7 +13,7 @@ from turnback.changes import FOLDER, Entry
 from turnback.gitstore import objects, trees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from turnback.gitstore.repo import Repository
     from turnback.gitstore.writer import ObjectWriter
@@ -59,20 +59,6 @@ def write(
     for folder in grouped:
         folders.setdefault(folder, {})
     return trees.assembled(writer, folders, grouped)
-
-
-def out_of_sight(view: IndexView, wanted: Iterable[bytes]) -> dict[bytes, Entry]:
-    """What the index has for those of some paths that it holds in the tree's stead, because they aren't checked out.
-
-    The folders of a sparse index aren't looked into: no attributes rule beneath one, since git doesn't read them there either.
-    """
-    found: dict[bytes, Entry] = {}
-    for path in wanted:
-        position = view.find(path, 0)
-        entry = None if position is None else view.entry(position)
-        if entry is not None and entry.skip_worktree:
-            found[path] = Entry(entry.mode, entry.oid.hex())
-    return found
 
 
 def _known(repository: Repository, view: IndexView, folder: bytes) -> str | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from turnback.gitstore import index as indexes
 from turnback.gitstore import objects
 from turnback.gitstore.configuration import Configuration
 from turnback.gitstore.dirty import DirtyCache, Stamp
+from turnback.gitstore.vouched import Vouched
 from turnback.native.walk import Walker
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Kept:
         self.walker = Walker()
         self.parsed = 0
         self._caches: dict[str, DirtyCache] = {}
+        self._proofs: dict[str, Vouched] = {}
         self._index: Index | None = None
         self._key: tuple[Stamp, bytes] | None = None
         self._sparse: tuple[IndexView, list[tuple[bytes, bytes]]] | None = None
@@ -50,6 +53,17 @@ class Kept:
         if found is None:
             found = self._caches[cache_file] = DirtyCache(cache_file)
         return found
+
+    def vouched(self, cache_file: str) -> Vouched:
+        """The proofs that the files which the index vouches for come back, kept beside the dirty cache."""
+        found = self._proofs.get(cache_file)
+        if found is None:
+            found = self._proofs[cache_file] = Vouched(f"{cache_file}.proofs")
+        return found
+
+    def index_key(self) -> str:
+        """A string that is the same while the index is; never, where that can't be told (a split index)."""
+        return repr(self._key) if self._key is not None else f"{time.time_ns()}"
 
     def index(self) -> Index:
         """The user's index as it is now; parsed again only when the file is another one.

@@ -97,15 +97,12 @@ def _take(
     head = repository.head()
     rules = ignore.rules_now(repository, settings)
     found = scanning.scan(repository, settings, rules, usual=usual, deadline=limits.deadline)
-    attributes = conversions.attributes_of_index(
-        repository,
-        [candidate.path for candidate in found.candidates],
-        lambda wanted: indextree.out_of_sight(found.view, wanted),
-    )
+    attributes = conversions.attributes_of_index(found.view)
     wanted, too_big = _within_limits(repository, limits, found.candidates, attributes, scratch)
     cache = None if cache_file is None else repository.kept.dirty(cache_file)
+    fingerprint = conversions.fingerprint(repository, settings, found.attributes, attributes)
     if cache is not None:
-        cache.begin(conversions.fingerprint(repository, settings, found.attributes, attributes))
+        cache.begin(fingerprint)
     writer = ObjectWriter(repository)
     store = Storing(repository, settings, limits, attributes, usual, scratch, pool, cache, writer)
     store.store(wanted)
@@ -116,12 +113,21 @@ def _take(
     edits.update(store.edits)
     tree = indextree.write(repository, found.view, edits, writer)
     writer.flush()
+    raw = list(store.raw)
+    vouched = None if cache_file is None else repository.kept.vouched(cache_file)
+    if vouched is not None and (
+        vouched.has_history or conversions.any_apply(repository, settings, found.attributes, attributes)
+    ):
+        changed = {*edits, *(one.path for one in found.candidates), *(item.path for item in found.skipped)}
+        raw += vouched.inexact(
+            repository, settings, found.view, fingerprint, changed, attributes, scratch, pool, limits
+        )
     return Snapshot(
         tree=tree,
         head=head,
         skipped=tuple(sorted([*found.skipped, *too_big, *store.skipped], key=lambda item: item.path)),
         nested=tuple(sorted(found.nested, key=lambda item: item.path)),
-        raw=tuple(sorted(store.raw, key=lambda item: item.path)),
+        raw=tuple(sorted(raw, key=lambda item: item.path)),
         modes=found.narrow | store.modes,
         rules=rules,
         files_read=store.files_read,

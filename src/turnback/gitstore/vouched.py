@@ -28,6 +28,7 @@ from turnback.changes import EXECUTABLE, FILE
 from turnback.errors import TimedOut
 from turnback.gitstore.roundtrip import Comparison
 from turnback.gitstore.storing import Raw
+from turnback.native.files import Beneath
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from turnback.gitstore.settings import Settings
     from turnback.gitstore.storing import Kept
     from turnback.limits import CaptureLimits
-    from turnback.native.files import Beneath
     from turnback.native.index import IndexEntry, IndexView
 
 
@@ -73,16 +73,19 @@ class Vouched:
         self._known: _Known | None = None
         self._wanted_key = ""
 
+    @property
+    def has_history(self) -> bool:
+        """Whether anything was ever compared here: conversions that apply no more may have left their traces."""
+        return self._known is not None or os.path.exists(self.path)
+
     def inexact(
         self,
         repository: Repository,
         settings: Settings,
         view: IndexView,
-        index_key: str,
         rules: str,
         changed: Collection[bytes],
         attributes: Mapping[bytes, Entry],
-        tree: Beneath,
         scratch: str,
         pool: Kept,
         limits: CaptureLimits,
@@ -93,21 +96,19 @@ class Vouched:
             repository: the tree.
             settings: its configuration.
             view: the index.
-            index_key: the same string means the same index.
             rules: the same string means the same conversions (``conversions.fingerprint``).
             changed: the paths that the index does not vouch for.
             attributes: ``.gitattributes`` entries that rule although the tree has no such file.
-            tree: the tree, open.
             scratch: a private folder.
             pool: where bytes are kept.
             limits: of the capture; a part of the time that is left is used.
         """
         self.files_read = 0
-        known = self._recall(index_key, rules)
+        known = self._recall(repository.kept.index_key(), rules)
         todo = self._unproven(view, known, changed, pool)
         if todo:
-            look = Comparison(repository, settings, attributes, tree, scratch, pool, limits)
-            with suppress(TimedOut):  # the rest is for the next capture
+            with Beneath(repository.path) as tree, suppress(TimedOut):  # the rest is for the next capture
+                look = Comparison(repository, settings, attributes, tree, scratch, pool, limits)
                 look.at(todo)
             self.files_read = look.files_read
             known.proven.extend(_digest(entry) for entry in look.exact)
@@ -205,7 +206,7 @@ def _read(path: str) -> _Known:
             {_bytes(name): (digest, sha256, size) for name, digest, sha256, size in document["inexact"]},
             {_bytes(name) for name in document["unknown"]},
         )
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return _Known()
 
 

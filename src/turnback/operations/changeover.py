@@ -193,13 +193,12 @@ class Changeover:
         part = tree.part
         if not part.plan.steps:
             return
-        configured = part.repository.kept.configuration.read()
         _, writes = order(part.plan.steps)
-        tree.contents = Contents(self.context, part, configured, scratch)
+        tree.contents = Contents(self.context, part, scratch)
         tree.contents.prepare(writes)
         beneath = Beneath(part.repository.path)
         self._held.callback(beneath.close)
-        looks, changed = verified(part, configured, part.plan.steps, scratch, beneath)
+        looks, changed = verified(part, scratch, beneath)
         tree.looks = looks
         assert self._note is not None
         holding = Holding(
@@ -388,7 +387,7 @@ def sync_once(folders: Iterable[str]) -> None:
 
 def _write(applier: Applier, part: TreePlan, contents: Contents, step: Step, before: Look | None) -> None:
     data = contents.data(step)
-    entry = _as_written(step, contents.settings, before)
+    entry = _as_written(step, part.settings, before)
     if before is not None and _right_already(entry, data, before):
         return
     applier.write(step.path, entry, data, part.modes.get(step.path), before)

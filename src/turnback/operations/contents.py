@@ -38,10 +38,9 @@ class Contents:
         unavailable: paths whose required filter can't write them; they are left alone.
     """
 
-    def __init__(self, context: Context, part: TreePlan, settings: Settings, scratch: str) -> None:
+    def __init__(self, context: Context, part: TreePlan, scratch: str) -> None:
         self.context = context
         self.part = part
-        self.settings = settings
         self.scratch = scratch
         self.unavailable: set[bytes] = set()
         self._smudged: dict[bytes, str] = {}
@@ -79,7 +78,7 @@ class Contents:
 
     def _converts(self) -> bool:
         """Whether anything but the checkpoint's own attributes may change a file's bytes on its way out."""
-        settings = self.settings
+        settings = self.part.settings
         files = (
             settings.attributes_file,
             os.path.join(self.part.repository.common_dir, "info", "attributes"),
@@ -151,19 +150,18 @@ class Contents:
             return file.read()
 
 
-def verified(
-    part: TreePlan, settings: Settings, steps: Sequence[Step], scratch: str, tree: Beneath
-) -> tuple[dict[bytes, Look], list[bytes]]:
+def verified(part: TreePlan, scratch: str, tree: Beneath) -> tuple[dict[bytes, Look], list[bytes]]:
     """Look at every path that will be replaced or deleted: what is there, and which ones aren't what S holds any more."""
     looks: dict[bytes, Look] = {}
     doubtful: dict[bytes, Look] = {}
     changed = []
     raw = {item.path: item.sha256 for item in part.captured.snapshot.raw}
+    steps = part.plan.steps
     for step in steps:
         if step.state is None and step.path not in raw:
             continue
         look = _look(tree, step.path)
-        if look is None or not _same_kind(step.state, look, settings):
+        if look is None or not _same_kind(step.state, look, part.settings):
             changed.append(step.path)
         elif raw.get(step.path) == look.sha256 or (step.state is not None and look.blob == step.state.oid):
             looks[step.path] = look

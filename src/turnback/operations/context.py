@@ -14,9 +14,7 @@ the first place of ``locks_dirs`` that it may write to.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from turnback.disk.lock import FileLock
 from turnback.disk.private import make_folder, write_atomically
+from turnback.disk.scratch import ScratchFolders
 from turnback.errors import Failed, InvalidParams, TimedOut
 from turnback.gitstore.repo import Repository, tree_key
 from turnback.paths import text
@@ -85,6 +84,7 @@ class Context:
         self._guard = threading.Lock()
         self._usual: int | None = None
         self._locks_dir: str | None = None
+        self._scratch = ScratchFolders(os.path.join(state_dir, "scratch"))
         self._mine = threading.local()
 
     def acting_as(self, principal: Principal) -> Context:
@@ -209,11 +209,8 @@ class Context:
     def scratch(self) -> Iterator[str]:
         """A private empty folder that is gone afterwards."""
         self.make_folders()
-        folder = tempfile.mkdtemp(dir=os.path.join(self.state_dir, "scratch"))
-        try:
+        with self._scratch.take() as folder:
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def usual_permissions(self) -> int:
         """The permission bits that a plain new file gets: 0o666 less the umask.

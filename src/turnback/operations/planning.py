@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from turnback.gitstore.repo import Repository
+    from turnback.gitstore.settings import Settings
     from turnback.operations.capture import Captured
     from turnback.operations.context import Context
     from turnback.policy.plan import Choices, Step
@@ -41,6 +42,7 @@ class TreePlan:
         captured: S: the tree's present state, stored as objects.
         target: T's record of this repository.
         plan: what happens to each path.
+        settings: the tree's configuration.
         raw: T's raw bytes by path.
         modes: permission bits that T's record names.
     """
@@ -48,6 +50,7 @@ class TreePlan:
     captured: Captured
     target: RepoRow
     plan: Plan
+    settings: Settings
     raw: Mapping[bytes, str]
     modes: Mapping[bytes, int]
 
@@ -76,7 +79,8 @@ def plan_tree(
         MissingObject: an object of the checkpoint is gone.
     """
     repository = captured.repository
-    configured = repository.kept.configuration.read()
+    with repository.kept.lock:
+        configured = repository.kept.configuration.read()
     now = Held(captured.snapshot.tree, {raw.path: raw.sha256 for raw in captured.snapshot.raw})
     then = Held.of(target)
     changed = _differences(repository, then, now)
@@ -120,6 +124,7 @@ def plan_tree(
         captured,
         target,
         plan(sorted(cases, key=lambda case: case.path), choices),
+        configured,
         then.raw,
         {paths.from_json(row["path"]): row["mode"] for row in target.get("modes", [])},
     )
