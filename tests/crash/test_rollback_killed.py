@@ -4,15 +4,12 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.children import Child
+from support.rollbacks import Scene
 from support.stands import Before, Stand, in_place, lost, worktree
-
-if TYPE_CHECKING:
-    from support.rollbacks import Scene
 
 # Carries the plan out in a process of its own for each number it hears, and kills that one before its n-th write. It adopts what the killed one
 # started, so that nothing of it runs any more when the answer comes.
@@ -138,3 +135,89 @@ def test_who_never_opened_again_finds_out_too(stand: Stand) -> None:
                 assert scene.contents() == before.contents()
             codes = [event["data"].get("code") for event in scene.events("agent.rollback_ended")]
             assert codes[0] == "failed.rollback_interrupted"
+
+
+# Waits before the exchange of one file, and is gone right after it.
+STRUCK = """
+from turnback import Workspace
+from turnback.operations import apply
+folder, state, plan = sys.argv[1:]
+real = apply.exchange
+def struck(from_folder, from_name, to_folder, to_name):
+    if to_name != b"f":
+        return real(from_folder, from_name, to_folder, to_name)
+    say("now")
+    hear()
+    real(from_folder, from_name, to_folder, to_name)
+    os.kill(os.getpid(), 9)
+apply.exchange = struck
+Workspace.open(folder, state_dir=state).agent("a5").rollback("k1", restore="files", plan=plan)
+"""
+
+
+def struck(scene: Scene, save: str | None) -> None:
+    """Kill a rollback right after it exchanged ``f``, into which somebody saved just before."""
+    plan = scene.plan("k1").plan
+    with Child(STRUCK, str(scene.source.path), str(scene.state_dir), plan) as child:
+        assert child.hear() == "now"
+        if save is not None:
+            beside = scene.tree.write("f.swp", save)
+            beside.rename(scene.tree.at("f"))
+        child.say("go on")
+        assert child.process.wait() == -9
+
+
+def test_a_save_that_was_in_our_hands_at_the_kill_is_kept_and_told(tmp_path: Path) -> None:
+    """It came out of the exchange and nobody looked at it any more: the next open finds that no checkpoint holds it, keeps it and says so."""
+    scene = Scene.in_place(tmp_path, {"f": "then\n", "g": "then\n"})
+    scene.changes({"f": "now\n", "g": "now\n"})
+    struck(scene, "saved\n")
+    before = scene.files()
+    scene.reopen()
+    assert scene.files() == before
+    told = scene.ws._context.state().agents["a5"].attention
+    assert [row["kind"] for row in told] == ["review", "review"]
+    (kept,) = told[1]["kept"]
+    assert kept["path"] == "f"
+    assert scene.pool(kept["sha256"]) == b"saved\n"
+    assert leftovers_of(scene) == []
+    scene.back("k3", outside="overwrite")
+    assert scene.tree.read("f") == b"now\n"
+
+
+def test_a_safety_checkpoint_that_is_gone_lets_nothing_go(tmp_path: Path) -> None:
+    """Its ref was deleted after the kill: what waits is no longer known to be anywhere else, so all of it is kept."""
+    scene = Scene.in_place(tmp_path, {"f": "then\n"})
+    scene.changes({"f": "now\n"})
+    struck(scene, None)
+    scene.tree.git("update-ref", "-d", "refs/venom/checkpoints/a5/3")
+    scene.reopen()
+    (kept,) = scene.ws._context.state().agents["a5"].attention[1]["kept"]
+    assert scene.pool(kept["sha256"]) == b"now\n"
+
+
+def test_hidden_files_in_the_tree_wait_for_the_next_rollback(tmp_path: Path) -> None:
+    """The git folder is elsewhere, so files wait in the tree: opening leaves them, captures overlook them, a rollback puts them away."""
+    scene = Scene.in_place(tmp_path, {"f": "then\n", "g": "then\n"})
+    (scene.tree.git_dir / "turnback").write_text("in the way\n")
+    scene.changes({"f": "now\n", "g": "now\n"})
+    struck(scene, "saved\n")
+    before = scene.files()
+    assert [name for name in before if name.startswith(b".turnback-tmp-")]
+    scene.reopen()
+    assert scene.files() == before
+    assert len(scene.ws._context.state().agents["a5"].attention) == 1
+    done = scene.back("k3", outside="overwrite")
+    assert done.exact
+    assert not [name for name in scene.files() if name.startswith(b".turnback-tmp-")]
+    assert scene.tree.read("f") == b"now\n"
+    (kept,) = scene.ws._context.state().agents["a5"].attention[1]["kept"]
+    assert scene.pool(kept["sha256"]) == b"saved\n"
+
+
+def leftovers_of(scene: Scene) -> list[str]:
+    """Notes of waiting files, and the folder in the git dir."""
+    found = os.listdir(scene.state_dir / "holding")
+    return found + [
+        name for name in os.listdir(scene.tree.git_dir) if "turnback" in name or name.endswith(".lock")
+    ]

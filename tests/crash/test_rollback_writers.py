@@ -210,3 +210,20 @@ def test_a_border_that_the_device_number_does_not_show(scene: Scene) -> None:
         assert scene.back(done.safety).exact
     assert scene.contents() == before
     nothing_left(scene)
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_something_else_has_the_holding_folders_name(scene: Scene, tmp_path: Path, kind: str) -> None:
+    """A file or a link where the folder in the git dir should be: files wait in the tree, and nothing is written through the link."""
+    place = scene.tree.git_dir / "turnback"
+    if kind == "file":
+        place.write_text("somebody's\n")
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    done = scene.back("k1")
+    assert done.exact
+    assert scene.tree.read("f") == b"then\n"
+    assert hidden(scene) == []
+    assert os.path.lexists(place)
+    assert kind == "file" or os.listdir(tmp_path / "elsewhere") == []

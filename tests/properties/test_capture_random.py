@@ -255,8 +255,9 @@ def look(repo: GitRepo, repository: Repository, pool: Memory, place: Path) -> No
     try:
         wanted = repo.tree_of_add_all()
     except AssertionError as error:
-        # git's add leaves a conflict beneath what is a file or link now, and can't write a tree then.
-        if "unmerged" not in str(error):
+        # git's add leaves a conflict beneath what is a file or link now, and can't write a tree then; and it takes a tree in which
+        # everything is skip-worktree for one outside a sparse checkout.
+        if "unmerged" not in str(error) and "sparse-checkout" not in str(error):
             raise
         event("git refuses")
         return

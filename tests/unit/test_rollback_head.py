@@ -316,7 +316,7 @@ def test_a_locked_branch_refuses_the_rollback(scene: Scene) -> None:
 def test_git_can_change_neither_branch_nor_index_while_files_are_written(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both locks are held from before the first write: a commit, an add and a branch move by somebody else fail, and the rollback goes on."""
+    """Both locks are held from before the first write: a commit, an add, a switch and a branch move by somebody else fail, and the rollback goes on."""
     said = []
     real = moves.exchange
 
@@ -325,6 +325,7 @@ def test_git_can_change_neither_branch_nor_index_while_files_are_written(
             ["add", "c"],
             ["commit", "-q", "-m", "x", "--allow-empty"],
             ["branch", "-f", "work", "HEAD~1"],
+            ["symbolic-ref", "HEAD", "refs/heads/main"],
         ):
             done = subprocess.run(
                 ["git", "-C", str(scene.tree.path), *command], capture_output=True, text=True

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from turnback import paths
 from turnback.changes import EXECUTABLE, FILE, LINK, Entry
-from turnback.errors import TurnbackError
+from turnback.errors import Conflict, TurnbackError
 from turnback.gitstore import head, objects, trees
 from turnback.gitstore.locks import BranchLock, IndexLock, clear_stale, read_index
 from turnback.native.files import Beneath, Look
@@ -28,7 +28,8 @@ from turnback.native.moves import sync
 from turnback.operations import planning
 from turnback.operations.apply import Applier
 from turnback.operations.contents import Contents, verified
-from turnback.operations.holding import Holding, Kept, Note
+from turnback.operations.holding import Holding, Kept
+from turnback.operations.notes import Note
 from turnback.operations.results import LeftPath, path_members
 from turnback.policy.plan import order
 
@@ -142,9 +143,8 @@ class Changeover:
         """Lock the index and the branch, and keep what only the index holds: no checkpoint does."""
         part = tree.part
         owner = owner_of(self.context, self.agent)
-        clear_stale(
-            part.repository, owner
-        )  # this agent's lock is ours, so another one of its rollbacks was killed
+        # We hold the agent's lock, so a lock of another one of its rollbacks was left by a killed process.
+        clear_stale(part.repository, owner)
         index = tree.index = IndexLock(part.repository, owner)
         self._held.callback(index.release)
         index.take()
@@ -153,6 +153,13 @@ class Changeover:
         )
         self._held.callback(tree.branch.release)
         tree.branch.take()
+        if part.repository.head() != part.captured.snapshot.head:
+            # From here on it can't be: git locks HEAD together with the branch that it is on.
+            raise Conflict(
+                "branch_locked",
+                f"HEAD of {part.repository.path} was switched meanwhile; begin again with a dry run",
+                repo=part.repository.path,
+            )
         if index.before is not None:
             tree.index_sha256 = self.context.pool.put(index.before.data, durable=True)
         for path, entry in staged_alone(part, tree.move).items():

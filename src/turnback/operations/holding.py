@@ -2,8 +2,8 @@
 
 A displaced file holds what the safety checkpoint holds, or what somebody saved a moment ago and nothing else has. So none is removed
 before it has been looked at: bytes that a checkpoint has may go, any others go to the pool first, and a file that a process still has open
-for writing, or that can't be read or kept, stays where it is and is named (``Kept``). The note (``Note``) says before each move what is
-about to wait where, so that ``turnback.operations.leftovers`` can tell the same after a kill.
+for writing, or that can't be read or kept, stays where it is and is named (``Kept``). A note (``turnback.operations.notes``) says before
+each move what is about to wait where, so that ``turnback.operations.leftovers`` can tell the same after a kill.
 
 The place is a folder in the tree's git dir. Where that is on another filesystem it is a hidden folder in the tree's root, and where a mount
 lies in between, a hidden name beside the file; every capture leaves those names out.
@@ -12,23 +12,22 @@ lies in between, a hidden name beside the file; every capture leaves those names
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
 import os
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from turnback import paths
-from turnback.disk.private import make_folder, open_file, write_all
 from turnback.errors import TurnbackError
 from turnback.native.files import Look, look_at, remove_folders
 from turnback.native.moves import Writer, writers
-from turnback.records import codec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from turnback.native.files import Beneath
+    from turnback.operations.notes import Note
     from turnback.pool.blobs import Pool
 
 GIT, ROOT, BESIDE = "git", "root", "beside"
@@ -92,98 +91,6 @@ class Item:
     stuck: bool = False
 
 
-class Note:
-    """The lines about one rollback's displaced files, in the state folder; gone when nothing waits any more."""
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        self.path = path
-        self._descriptor = descriptor
-
-    @classmethod
-    def create(cls, state_dir: str, agent: str, name: str, at: int) -> Note:
-        """Begin the note of an agent's rollback with a name of its own; ``at`` is now, in milliseconds.
-
-        Raises:
-            Failed: ``failed.state_folder``.
-            OSError: it can't be written.
-        """
-        folder = os.path.join(state_dir, "holding")
-        make_folder(folder)
-        path = os.path.join(folder, f"{agent}.{name}.ndjson")
-        note = cls(path, open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND))
-        try:
-            note.add({"at": at})
-        except BaseException:
-            note.close(done=True)
-            raise
-        return note
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Add a line. It outlives the process, not a power cut: what waits is then found without it."""
-        write_all(self._descriptor, codec.dumps(row) + b"\n")
-
-    def close(self, *, done: bool) -> None:
-        """Close it, and remove it when nothing waits any more."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-        if done:
-            with contextlib.suppress(OSError):
-                os.unlink(self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A note as it was read.
-
-    Attributes:
-        path: its file.
-        agent, name: whose rollback, and that one's own name.
-        at: when it began, in milliseconds; None when the note was cut off before it said so.
-        safety: its safety checkpoint; None when it hadn't come that far.
-        rows: the files that may wait.
-    """
-
-    path: str
-    agent: str
-    name: str
-    at: int | None
-    safety: str | None
-    rows: tuple[dict[str, Any], ...]
-
-
-def read_notes(state_dir: str) -> list[Noted]:
-    """Every note there is. A line that was cut off by a kill is left out.
-
-    Whether a rollback is still at it is for the caller to know: its agent's lock says so.
-    """
-    folder = os.path.join(state_dir, "holding")
-    try:
-        names = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return []
-    found = []
-    for file_name in names:
-        agent, _, name = file_name.removesuffix(".ndjson").partition(".")
-        path = os.path.join(folder, file_name)
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            rows = [row for line in file.read().split(b"\n") if (row := _row(line)) is not None]
-            about: dict[str, Any] = {}
-            for row in rows:
-                about |= {} if "file" in row else row
-            waiting = tuple(row for row in rows if "file" in row)
-            found.append(Noted(path, agent, name, about.get("at"), about.get("safety"), waiting))
-    return found
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None
-
-
 @dataclass(slots=True)
 class Holding:
     """One tree's waiting files.
@@ -216,17 +123,23 @@ class Holding:
         Raises:
             OSError: it can't be made.
         """
+        try:
+            self._fd = self._in_git_dir()
+        except OSError:
+            # On another filesystem, not ours to write in, or something else has the name: then in the tree itself.
+            self._place = ROOT
+            self._fd = _made(self.tree.fd, paths.TEMPORARY_PREFIX + self.name.encode())
+
+    def _in_git_dir(self) -> int:
         git_dir = os.open(self.git_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            if os.fstat(git_dir).st_dev == os.fstat(self.tree.fd).st_dev:
-                above = _made(git_dir, b"turnback")
-                try:
-                    self._fd = _made(above, self.name.encode())
-                finally:
-                    os.close(above)
-            else:
-                self._place = ROOT
-                self._fd = _made(self.tree.fd, paths.TEMPORARY_PREFIX + self.name.encode())
+            if os.fstat(git_dir).st_dev != os.fstat(self.tree.fd).st_dev:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), self.git_dir)
+            above = _made(git_dir, b"turnback")
+            try:
+                return _made(above, self.name.encode())
+            finally:
+                os.close(above)
         finally:
             os.close(git_dir)
 

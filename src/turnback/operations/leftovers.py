@@ -26,12 +26,11 @@ from turnback.operations.holding import (
     HALF,
     ROOT,
     Kept,
-    Noted,
     folder_of,
     let_go,
-    read_notes,
     remove_place,
 )
+from turnback.operations.notes import Noted, read_notes
 from turnback.records.events import Record
 
 if TYPE_CHECKING:

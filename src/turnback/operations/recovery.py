@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from turnback.operations import holding, leftovers
+from turnback.operations import leftovers
+from turnback.operations.notes import read_notes
 from turnback.records.events import Record
 
 if TYPE_CHECKING:
@@ -74,6 +75,6 @@ def _suspects(context: Context, state: State) -> list[str]:
     """The agents with a rollback that may have been cut off, and those of which something may still lie about."""
     found = [agent.id for agent in list(state.agents.values()) if agent.rollback is not None]
     if os.path.isdir(os.path.join(context.state_dir, "holding")):
-        notes = holding.read_notes(context.state_dir)
+        notes = read_notes(context.state_dir)
         found += [noted.agent for noted in notes if noted.agent in state.agents]
     return list(dict.fromkeys(found))

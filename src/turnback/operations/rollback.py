@@ -11,20 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from turnback import paths
-from turnback.errors import Conflict, Failed, TurnbackError
-from turnback.gitstore import ignore, stores, trees
+from turnback.errors import Conflict, Failed
+from turnback.gitstore import stores
 from turnback.operations import capture, checks, leftovers, listing, planning, recovery
-from turnback.operations.changeover import Changeover, staged_alone, sync_once
+from turnback.operations.changeover import Changeover, sync_once
+from turnback.operations.outcome import ignored_edits, repo_result
 from turnback.operations.results import (
     ConversationResult,
-    HeadResult,
-    LeftPath,
-    PlannedFile,
     RepoResult,
     RollbackDone,
     RollbackPlan,
-    path_members,
 )
 from turnback.operations.wayback import Attempt, log_quietly, take_back
 from turnback.policy import conversation as talk
@@ -92,8 +88,22 @@ class _Prepared:
     moves: dict[str, HeadMove]
     verdict: Verdict
     plan: str
+    ignored: dict[str, list[bytes]]
     shared_with: tuple[str, ...]
     children: tuple[str, ...]
+
+
+def _conversation(request: Request, verdict: Verdict, session: str | None) -> ConversationResult:
+    if request.restore == "files":
+        return ConversationResult(rewinds=False, through_turn=verdict.through_turn, drops=())
+    return ConversationResult(verdict.rewinds, verdict.through_turn, tuple(verdict.drops), session)
+
+
+def _repos(ready: _Prepared, changeover: Changeover | None = None) -> tuple[RepoResult, ...]:
+    return tuple(
+        repo_result(part, ready.moves[part.repo], ready.ignored[part.repo], changeover)
+        for part in ready.parts
+    )
 
 
 def check_call(*, dry_run: bool, plan: str | None) -> None:
@@ -119,7 +129,7 @@ def dry_run(context: Context, request: Request, harness: Conversational | None) 
             conversation=_conversation(request, ready.verdict, None),
             shared_with=ready.shared_with,
             children=ready.children,
-            repos=tuple(_repo_result(context, ready, part) for part in ready.parts),
+            repos=_repos(ready),
         )
 
 
@@ -166,7 +176,7 @@ def run(context: Context, request: Request, plan: str, harness: Conversational |
             conversation=_conversation(request, ready.verdict, session),
             shared_with=ready.shared_with,
             children=ready.children,
-            repos=tuple(_repo_result(context, ready, part, changeover) for part in ready.parts),
+            repos=_repos(ready, changeover),
         )
 
 
@@ -247,6 +257,7 @@ def _prepare(
         moves={head.repo: head_move(head, keep_head=request.keep_head) for head in facts.heads},
         verdict=listing.verdict(agent, row, harness),
         plan=_digest(request, parts),
+        ignored={part.repo: ignored_edits(context, agent.id, row, part) for part in parts},
         shared_with=shared_with,
         children=children,
     )
@@ -408,81 +419,3 @@ def _commit(
         note = talk.rollback_note(context.config.checkpoints.rollback_note, ready.row["through_turn"])
         records.append(Record("note.pending", {"agents": told, "text": note}))
     context.log.append(records, durable=True)
-
-
-def _conversation(request: Request, verdict: Verdict, session: str | None) -> ConversationResult:
-    if request.restore == "files":
-        return ConversationResult(rewinds=False, through_turn=verdict.through_turn, drops=())
-    return ConversationResult(verdict.rewinds, verdict.through_turn, tuple(verdict.drops), session)
-
-
-def _repo_result(
-    context: Context, ready: _Prepared, part: TreePlan, changeover: Changeover | None = None
-) -> RepoResult:
-    move = ready.moves[part.repo]
-    lost = set() if changeover is None else changeover.untouched(part.repo)
-    files = tuple(
-        PlannedFile(**path_members(step.path), change=str(step.change), class_=str(step.path_class))
-        for step in part.plan.steps
-        if step.path not in lost
-    )
-    left = [
-        LeftPath(**path_members(left.path), reason=str(left.reason), detail=left.detail)
-        for left in part.plan.left
-    ]
-    if changeover is not None:
-        left += changeover.left(part.repo)
-    return RepoResult(
-        repo=part.repo,
-        path=part.target["path"],
-        head=HeadResult(move.moves, move.before, move.after, move.commits),
-        files=files,
-        left=tuple(sorted(left, key=lambda item: item.path)),
-        ignored_edits=tuple(paths.item(path) for path in _ignored_edits(context, ready, part)),
-        warnings=_warnings(part, move, changeover) or None,
-        kept=None if changeover is None else changeover.kept_rows(part.repo),
-    )
-
-
-def _warnings(part: TreePlan, move: HeadMove, changeover: Changeover | None) -> tuple[str, ...]:
-    """What a person should know that no member of the contract's says."""
-    found = [
-        f"submodule {paths.text(item.path)} has changes of its own, which no checkpoint of this repository holds"
-        for item in part.captured.snapshot.nested
-        if item.dirty
-    ]
-    if changeover is None:
-        staged = [paths.text(path) for path in sorted(staged_alone(part, move))]
-        found += [
-            f"{name} is staged with content that is nowhere else; the index follows HEAD, and that content is kept"
-            for name in staged
-        ]
-    else:
-        found += [
-            f"{row['path']} was staged with content that was nowhere else; it is kept as {row['sha256']}"
-            for row in changeover.staged(part.repo)
-        ]
-    return tuple(found)
-
-
-def _ignored_edits(context: Context, ready: _Prepared, part: TreePlan) -> list[bytes]:
-    """Ignored paths that an edit call named since the checkpoint: no checkpoint holds them (V-123, A-31)."""
-    since = next(
-        (
-            row.seq
-            for row in context.state().captures
-            if row.agent == ready.agent.id and row.checkpoint == ready.row["checkpoint"]
-        ),
-        0,
-    )
-    edited = {
-        paths.from_json(path) for seq, _, repo, path in ready.agent.edits if seq > since and repo == part.repo
-    }
-    if not edited:
-        return []
-    held = trees.lookup(part.repository, part.captured.snapshot.tree, edited)
-    candidates = sorted(path for path in edited if path not in held)
-    try:
-        return sorted(ignore.covered_now(part.repository, candidates))
-    except TurnbackError:
-        return candidates
