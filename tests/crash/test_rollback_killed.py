@@ -20,7 +20,8 @@ from support.faults import Faults
 from turnback import Workspace
 
 folder, state, agent, plan = sys.argv[1:]
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
 def roll(number):
     handle = Workspace.open(folder, state_dir=state).agent(agent)
