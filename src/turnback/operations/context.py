@@ -84,6 +84,7 @@ class Context:
         self._guard = threading.Lock()
         self._usual: int | None = None
         self._locks_dir: str | None = None
+        self._made: tuple[tuple[int, int, int, int], ...] | None = None
         self._scratch = ScratchFolders(os.path.join(state_dir, "scratch"))
         self._mine = threading.local()
 
@@ -188,10 +189,24 @@ class Context:
         Raises:
             Failed: ``failed.state_folder``.
         """
+        if self._made is not None and self._made == self._folders():
+            return
         _make_ignored(self.state_dir)
         for name in ("locks", "scratch"):
             make_folder(os.path.join(self.state_dir, name))
         self._make_locks_folder()
+        self._made = self._folders()
+
+    def _folders(self) -> tuple[tuple[int, int, int, int], ...] | None:
+        """The folders as they are: which ones, whose, and with which rights; None when one is missing. Equal ones were found good before."""
+        wanted = [self.state_dir, *(os.path.join(self.state_dir, name) for name in ("locks", "scratch"))]
+        if self._locks_dir is not None:
+            wanted.append(self._locks_dir)
+        try:
+            found = [os.lstat(path) for path in wanted]
+        except OSError:
+            return None
+        return tuple((one.st_dev, one.st_ino, one.st_mode, one.st_uid) for one in found)
 
     def _make_locks_folder(self) -> str:
         refused: Failed | None = None
