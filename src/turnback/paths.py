@@ -21,7 +21,9 @@ TEMPORARY_PREFIX = b".turnback-tmp-"
 
 # What HFS+ ignores inside a name: a ``.git`` with one of these in it is ``.git`` there (as git's is_hfs_dotgit).
 _HFS_IGNORED = re.compile("[\u200c\u200d\u200e\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-_NTFS_DOTGIT = re.compile(r"(?:\.git|git~1)[ .]*(?::.*)?", re.IGNORECASE | re.DOTALL)
+_NTFS_DOTGIT = re.compile(r"(?:\.git|git~1)[ .]*(?::.*)?", re.IGNORECASE | re.DOTALL | re.ASCII)
+# .gitmodules as NTFS may spell it (git's is_ntfs_dotgitmodules, its hashed short names apart).
+_GITMODULES = re.compile(r"(?:\.gitmodules|gitmod~[1-4])[ .]*(?::.*)?", re.IGNORECASE | re.DOTALL | re.ASCII)
 
 
 def text(path: bytes) -> str:
@@ -79,7 +81,7 @@ def refusal(path: bytes, *, link: bool = False, hfs: bool = True) -> str | None:
             return f"a component {text(component)!r}"
         if _is_dotgit(component, hfs=hfs):
             return "a name that some filesystem takes for .git"
-    if link and path.rpartition(b"/")[2].lower() == b".gitmodules":
+    if link and _GITMODULES.fullmatch(text(path.rpartition(b"/")[2])):
         return "a symbolic link in place of .gitmodules"
     return None
 
