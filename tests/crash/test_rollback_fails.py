@@ -57,7 +57,7 @@ def works_now(stand: Stand, where: str) -> None:
     assert os.listdir(stand.scene.state_dir / "holding") == [], where
 
 
-@pytest.mark.contract("V-254", "V-300")
+@pytest.mark.contract("V-254", "V-300", "V-441")
 @pytest.mark.parametrize("step", [pytest.param(2, id="every second"), STEPS[1]])
 def test_each_write_fails_once(stand: Stand, step: int) -> None:
     """The n-th write fails, for every n: before the first file nothing has happened, after it everything is taken back, inodes and all."""
@@ -94,7 +94,7 @@ def test_the_disk_is_full_from_one_write_on(stand: Stand, step: int) -> None:
     assert "failed.rollback_undone" in codes
 
 
-@pytest.mark.contract("V-301")
+@pytest.mark.contract("V-301", "V-442")
 @pytest.mark.parametrize("step", STEPS)
 def test_nothing_works_any_more_from_one_write_on(stand: Stand, step: int) -> None:
     """Even the way back fails: it says so, names what isn't as it was, and every byte is in the tree, the safety checkpoint or the holding folder."""

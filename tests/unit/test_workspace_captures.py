@@ -44,7 +44,7 @@ def gate(repo: GitRepo, tmp_path: Path) -> Iterator[Gate]:
 # --- slow ones ---
 
 
-@pytest.mark.contract("V-062", "V-068", "V-070", "V-427", "V-390")
+@pytest.mark.contract("V-062", "V-401", "V-068", "V-070", "V-427", "V-390")
 def test_while_the_end_is_being_saved(workspace: Workspace, repo: GitRepo, agent: Agent, gate: Gate) -> None:
     """The agent has settled while its files are still being read; a rollback is told to wait, and other agents go on."""
     agent.checkpoint()
