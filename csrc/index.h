@@ -8,7 +8,7 @@
  *   2. tb_index_parse(&index, data, len, NULL, 0, 20, &err)
  *      TB_E_SHARED: a split index. err.detail is the hex id of its shared file: read `sharedindex.<id>` from the git
  *      folder and parse again with both.
- *   3. tb_index_find, tb_index_prefix, tb_index_tree_find, tb_index_stat (index_stat.h), in any number of threads.
+ *   3. tb_index_find, tb_index_prefix, tb_index_tree_find, tb_walk (walk.h), in any number of threads.
  *   4. tb_index_free(index)
  *
  * Ownership: the result keeps nothing of data or shared; both may go after the call.

@@ -94,7 +94,7 @@ void tb_index_prefix(uint32_t *start, uint32_t *end, const tb_index *index, cons
 int64_t tb_index_next_skipped(const tb_index *index, uint32_t from, const uint8_t *name, size_t name_len);
 int64_t tb_index_tree_find(const tb_index *index, const uint8_t *folder, size_t folder_len);
 
-/* ---- the index against the files (index_stat.h) ---- */
+/* ---- what the index remembers of a file against what is there (stat_data.h) ---- */
 
 enum tb_stat_options_flags {
     TB_STAT_TRUST_CTIME = 1, /* core.trustctime */
@@ -116,8 +116,7 @@ enum tb_stat_status {
     TB_STAT_GITLINK = 6,       /* a nested repository's folder is there: the caller compares its HEAD */
     TB_STAT_SKIP_WORKTREE = 7, /* not looked at: the index keeps its content */
     TB_STAT_UNREADABLE = 8,    /* it could not be looked at: os_error says why */
-    TB_STAT_NARROW = 9,        /* unchanged, and its permissions are narrower than usual_permissions would give */
-    TB_STAT_STATUSES = 10
+    TB_STAT_NARROW = 9         /* unchanged, and its permissions are narrower than usual_permissions would give */
 };
 
 typedef struct tb_stat_options {
@@ -141,23 +140,6 @@ typedef struct tb_stat_value {
     uint32_t gid;
     int32_t os_error; /* of TB_STAT_UNREADABLE, else 0 */
 } tb_stat_value;
-
-typedef struct tb_index_stats {
-    uint32_t count; /* as many as the index has entries */
-    uint32_t notable_count;
-    const uint8_t *status;       /* enum tb_stat_status, one an entry */
-    const tb_stat_value *values; /* one an entry */
-    const uint32_t *notable;     /* positions, rising, of all that are not UNCHANGED */
-    uint64_t tally[10];          /* entries by status */
-    uint64_t stat_calls;
-    uint64_t open_calls;
-    uint32_t threads; /* that really ran */
-    struct tb_arena *arena;
-} tb_index_stats;
-
-int tb_index_stat(tb_index_stats **out, const tb_index *index, int root_fd, const tb_stat_options *options,
-                  tb_error *err);
-void tb_index_stat_free(tb_index_stats *stats);
 
 /* ---- one look at a working tree (walk.h) ---- */
 

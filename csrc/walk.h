@@ -28,7 +28,16 @@
  *   ATTRIBUTES   a .gitattributes file, tracked or not, ignored or not, besides any other item it has: what a file's conversion
  *                depends on is told in every walk
  *
- * Errors: as tb_index_stat; TB_E_TIMEOUT and TB_E_CANCELLED are checked once a folder.
+ * Links are never followed. A path beneath a folder that is missing, a file or a link is DELETED, as for git, even if the link leads to a
+ * folder with such a file (folder.h). The files may change during and after the call. An entry with stages (a conflict) and one that was
+ * added with intent only is CHANGED if its file is there: nothing vouches for it.
+ *
+ * The folders are handed out to new threads, with all signals blocked, while the caller waits. If no thread can be started the caller does
+ * the work. What is found does not depend on their number.
+ *
+ * Errors: TB_E_ARG, TB_E_NOMEM, TB_E_CANCELLED and TB_E_TIMEOUT (both looked for once a folder), TB_E_LIMIT (too many ignore files above
+ * a folder); what cannot be looked at is an item (UNREADABLE, UNLISTED), not an error: one bad path must not cost the others. Too few
+ * descriptors (EMFILE, ENFILE) end the call with TB_E_IO, since they say nothing about the path.
  */
 #ifndef TB_WALK_H
 #define TB_WALK_H

@@ -445,6 +445,5 @@ int main(void)
     split();
     sparse();
     tb_index_free(NULL);
-    tb_index_stat_free(NULL);
     CHECK_DONE();
 }

@@ -18,9 +18,8 @@ from turnback.errors import Failed, TimedOut
 from turnback.gitstore import left_out, nested, objects, process, trees
 from turnback.gitstore.dirty import Stamp
 from turnback.limits import Skipped, SkipReason
-from turnback.native.index import EntryState
 from turnback.native.lib import CoreError, ErrorCode
-from turnback.native.walk import Kind
+from turnback.native.walk import EntryState, Kind
 
 if TYPE_CHECKING:
     from turnback.gitstore.ignore import Rules
@@ -234,7 +233,7 @@ class _Look:
             self.found.narrow[entry.path] = item.mode & 0o777
         elif item.kind in (EntryState.GITLINK, EntryState.FOLDER):
             self._folder(entry)
-        elif item.kind is EntryState.CHANGED:
+        elif item.kind in (EntryState.CHANGED, EntryState.RACY):
             self._consider(entry.path, item, entry)
 
     def _folder(self, entry: IndexEntry) -> None:

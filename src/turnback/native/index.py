@@ -1,4 +1,4 @@
-"""git's index, read without git: what is tracked, which trees git knows already, and which files differ from it.
+"""git's index, read without git: what is tracked, and which trees git knows already.
 
 ``IndexView`` holds the C core's arrays; a Python object is made for an entry only when somebody asks for it, never for the
 hundred thousand that are unchanged. The file's bytes are handed in: reading them (and the shared file of a split
@@ -9,7 +9,6 @@ What is refused, and why, stands in ``csrc/index.h``; everything refused is a ``
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -19,16 +18,7 @@ from turnback.native.lib import CoreError, ErrorCode, call, ffi, lib, owned
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CancelFlag",
-    "EntryState",
-    "IndexEntry",
-    "IndexStat",
-    "IndexView",
-    "StatValue",
-    "TreeNode",
-    "TreeNodes",
-]
+__all__ = ["IndexEntry", "IndexView", "TreeNode", "TreeNodes"]
 
 _HASHES = {20: "sha1", 32: "sha256"}
 _LINK = re.compile(rb"link(?=(.{4}))", re.DOTALL)
@@ -65,55 +55,6 @@ class TreeNode(NamedTuple):
 
     oid: bytes | None
     entry_count: int
-
-
-class EntryState(enum.Enum):
-    """How a path on disk stands to its index entry.
-
-    ``CHANGED`` says that the index does not vouch for the path: other stat data, too young to trust, another kind of file
-    (``IndexStat.mode`` says which), a conflict or intent-to-add. Only its content tells whether it really differs.
-    """
-
-    UNCHANGED = enum.auto()
-    NARROW = enum.auto()  # unchanged, with permissions narrower than usual
-    CHANGED = enum.auto()
-    DELETED = enum.auto()  # also: a parent is missing, a file or a link
-    FOLDER = enum.auto()  # a folder stands where the index has a file
-    GITLINK = enum.auto()  # a nested repository's folder is there: its HEAD is the caller's to compare
-    SKIP_WORKTREE = enum.auto()  # not looked at
-    UNREADABLE = enum.auto()  # it could not be looked at (IndexStat.os_error)
-
-
-_STATES = {
-    lib.TB_STAT_UNCHANGED: EntryState.UNCHANGED,
-    lib.TB_STAT_RACY: EntryState.CHANGED,
-    lib.TB_STAT_CHANGED: EntryState.CHANGED,
-    lib.TB_STAT_TYPE_CHANGED: EntryState.CHANGED,
-    lib.TB_STAT_DELETED: EntryState.DELETED,
-    lib.TB_STAT_IS_FOLDER: EntryState.FOLDER,
-    lib.TB_STAT_GITLINK: EntryState.GITLINK,
-    lib.TB_STAT_SKIP_WORKTREE: EntryState.SKIP_WORKTREE,
-    lib.TB_STAT_UNREADABLE: EntryState.UNREADABLE,
-    lib.TB_STAT_NARROW: EntryState.NARROW,
-}
-
-
-class CancelFlag:
-    """Stops a running call from another thread: ``set()``, and the call ends with ``ErrorCode.CANCELLED``."""
-
-    __slots__ = ("_flag",)
-
-    def __init__(self) -> None:
-        self._flag = ffi.new("int32_t *")
-
-    def set(self) -> None:
-        """Ask the call to stop; it looks between folders."""
-        self._flag[0] = 1
-
-    @property
-    def pointer(self) -> Any:
-        """For the core."""
-        return self._flag
 
 
 class TreeNodes:
@@ -298,141 +239,3 @@ class IndexView:
         ends = ffi.new("uint32_t[2]")
         lib.tb_index_prefix(ends, ends + 1, self._index, folder, len(folder))
         return range(ends[0], ends[1])
-
-    def stat(
-        self,
-        root_fd: int,
-        index_mtime_ns: int,
-        *,
-        file_mode: bool = True,
-        symlinks: bool = True,
-        trust_ctime: bool = True,
-        full: bool = True,
-        nanoseconds: bool = True,
-        check_device: bool = False,
-        usual_permissions: int | None = None,
-        threads: int = 0,
-        deadline: float | None = None,
-        cancel: CancelFlag | None = None,
-    ) -> IndexStat:
-        """Look at every path of the index beneath a root: one lstat each, nothing opened, no link followed.
-
-        git's rule decides, racy entries included (``csrc/stat_data.h``); assume-unchanged is never believed.
-
-        Args:
-            root_fd: the open folder of the tree.
-            index_mtime_ns: modification time of the index file.
-            file_mode: ``core.fileMode``.
-            symlinks: ``core.symlinks``.
-            trust_ctime: ``core.trustctime``.
-            full: ``core.checkStat`` is not ``minimal``.
-            nanoseconds: compare them too, where both sides have them.
-            check_device: compare the device too.
-            usual_permissions: of a new plain file; unchanged files with narrower ones are then ``NARROW``.
-            threads: 0 takes as many as pay off.
-            deadline: by ``time.monotonic``.
-            cancel: stops the call from another thread.
-
-        Raises:
-            CoreError: ``TIMEOUT``, ``CANCELLED``, or too few descriptors (``IO``).
-        """
-        options = ffi.new("tb_stat_options *")
-        options.flags = (
-            (lib.TB_STAT_FILEMODE if file_mode else 0)
-            | (lib.TB_STAT_SYMLINKS if symlinks else 0)
-            | (lib.TB_STAT_TRUST_CTIME if trust_ctime else 0)
-            | (lib.TB_STAT_FULL if full else 0)
-            | (lib.TB_STAT_NSEC if nanoseconds else 0)
-            | (lib.TB_STAT_CHECK_DEV if check_device else 0)
-        )
-        options.threads = threads
-        options.index_mtime_ns = index_mtime_ns
-        options.usual_permissions = usual_permissions or 0
-        # 0 means none, so a deadline that passed at or before the clock's start is the first nanosecond.
-        options.deadline_ns = 0 if deadline is None else max(1, int(deadline * 1_000_000_000))
-        options.cancel = ffi.NULL if cancel is None else cancel.pointer
-        made = ffi.new("tb_index_stats **")
-        call(lib.tb_index_stat, made, self._index, root_fd, options)
-        return IndexStat(owned(made[0], lib.tb_index_stat_free))
-
-
-class StatValue(NamedTuple):
-    """What lstat saw; all zero for a path that is not there or was not looked at."""
-
-    mode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    ino: int
-    dev: int
-    uid: int
-    gid: int
-
-
-class IndexStat:
-    """How every path of an index stood on disk at one moment; by position in the index.
-
-    Attributes:
-        stat_calls: files looked at.
-        open_calls: folders opened.
-        threads: that did it.
-    """
-
-    __slots__ = ("_stats", "open_calls", "stat_calls", "threads")
-
-    def __init__(self, stats: Any) -> None:
-        self._stats = stats
-        self.stat_calls: int = stats.stat_calls
-        self.open_calls: int = stats.open_calls
-        self.threads: int = stats.threads
-
-    def __len__(self) -> int:
-        return int(self._stats.count)
-
-    def positions(self) -> list[int]:
-        """The positions, rising, of all paths that are not ``UNCHANGED``."""
-        found: list[int] = ffi.unpack(self._stats.notable, self._stats.notable_count)
-        return found
-
-    def tally(self, state: EntryState) -> int:
-        """How many paths are in a state."""
-        return sum(self._stats.tally[status] for status, its in _STATES.items() if its is state)
-
-    def status(self) -> bytes:
-        """One byte a path, as in ``enum tb_stat_status``: finer than ``EntryState``."""
-        return bytes(ffi.buffer(self._stats.status, len(self)))
-
-    def state(self, position: int) -> EntryState:
-        """How one path stands."""
-        return _STATES[self._stats.status[self._checked(position)]]
-
-    def mode(self, position: int) -> int:
-        """``st_mode``; 0 when nothing was seen."""
-        return int(self._stats.values[self._checked(position)].mode)
-
-    def size(self, position: int) -> int:
-        """Bytes; 0 when nothing was seen."""
-        return int(self._stats.values[self._checked(position)].size)
-
-    def os_error(self, position: int) -> int:
-        """The errno of an ``UNREADABLE`` path, else 0."""
-        return int(self._stats.values[self._checked(position)].os_error)
-
-    def value(self, position: int) -> StatValue:
-        """All that lstat saw."""
-        value = self._stats.values[self._checked(position)]
-        return StatValue(
-            value.mode,
-            value.size,
-            value.mtime_ns,
-            value.ctime_ns,
-            value.ino,
-            value.dev,
-            value.uid,
-            value.gid,
-        )
-
-    def _checked(self, position: int) -> int:
-        if not 0 <= position < len(self):
-            raise IndexError(position)
-        return position

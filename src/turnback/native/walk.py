@@ -8,15 +8,14 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from turnback.native.index import EntryState
 from turnback.native.lib import call, ffi, lib, owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from turnback.native.index import CancelFlag, IndexView
+    from turnback.native.index import IndexView
 
-__all__ = ["Item", "Kind", "Walk", "Walker"]
+__all__ = ["CancelFlag", "EntryState", "Item", "Kind", "Walk", "Walker"]
 
 
 class Kind(enum.Enum):
@@ -30,6 +29,24 @@ class Kind(enum.Enum):
     ATTRIBUTES = enum.auto()  # a .gitattributes file, besides any other item it has
 
 
+class EntryState(enum.Enum):
+    """How a tracked path on disk stands to its index entry, when the index doesn't vouch for it.
+
+    ``CHANGED`` says that its stat data differ, that another kind of file is there (``Item.mode`` says which), or that it is a conflict or
+    intent-to-add. ``RACY`` says that nothing differs, and that the file is too young for that to prove anything. Of both only the content
+    tells whether it really differs.
+    """
+
+    NARROW = enum.auto()  # unchanged, with permissions narrower than usual
+    RACY = enum.auto()
+    CHANGED = enum.auto()
+    DELETED = enum.auto()  # also: a parent is missing, a file or a link
+    FOLDER = enum.auto()  # a folder stands where the index has a file
+    GITLINK = enum.auto()  # a nested repository's folder is there: its HEAD is the caller's to compare
+    SKIP_WORKTREE = enum.auto()  # not looked at
+    UNREADABLE = enum.auto()  # it could not be looked at
+
+
 _KINDS: dict[int, Kind | EntryState] = {
     lib.TB_WALK_UNTRACKED: Kind.UNTRACKED,
     lib.TB_WALK_NESTED: Kind.NESTED,
@@ -37,7 +54,7 @@ _KINDS: dict[int, Kind | EntryState] = {
     lib.TB_WALK_UNLISTED: Kind.UNLISTED,
     lib.TB_WALK_SKIP_FOLDER: Kind.SKIP_FOLDER,
     lib.TB_WALK_ATTRIBUTES: Kind.ATTRIBUTES,
-    lib.TB_STAT_RACY: EntryState.CHANGED,
+    lib.TB_STAT_RACY: EntryState.RACY,
     lib.TB_STAT_CHANGED: EntryState.CHANGED,
     lib.TB_STAT_TYPE_CHANGED: EntryState.CHANGED,
     lib.TB_STAT_DELETED: EntryState.DELETED,
@@ -47,6 +64,24 @@ _KINDS: dict[int, Kind | EntryState] = {
     lib.TB_STAT_UNREADABLE: EntryState.UNREADABLE,
     lib.TB_STAT_NARROW: EntryState.NARROW,
 }
+
+
+class CancelFlag:
+    """Stops a running walk from another thread: ``set()``, and it ends with ``ErrorCode.CANCELLED``."""
+
+    __slots__ = ("_flag",)
+
+    def __init__(self) -> None:
+        self._flag = ffi.new("int32_t *")
+
+    def set(self) -> None:
+        """Ask the walk to stop; it looks between folders."""
+        self._flag[0] = 1
+
+    @property
+    def pointer(self) -> Any:
+        """For the core."""
+        return self._flag
 
 
 class Item(NamedTuple):
@@ -142,12 +177,15 @@ class Walker:
         symlinks: bool = True,
         trust_ctime: bool = True,
         full: bool = True,
+        nanoseconds: bool = True,
         usual_permissions: int | None = None,
         threads: int = 0,
         deadline: float | None = None,
         cancel: CancelFlag | None = None,
     ) -> Walk:
         """Look at the whole tree, or at one folder of it.
+
+        What is tracked is looked at by git's rule, racy entries included (``csrc/stat_data.h``); assume-unchanged is never believed.
 
         Args:
             view: the index.
@@ -159,7 +197,15 @@ class Walker:
             ignore_case: ``core.ignoreCase``.
             old_starstar: agree with a git before 2.51.2 about ``x**/y``.
             rules: folder and text of each ``.gitignore`` that isn't checked out (skip-worktree).
-            file_mode, symlinks, trust_ctime, full, usual_permissions, threads, deadline, cancel: as ``IndexView.stat``.
+            file_mode: ``core.fileMode``.
+            symlinks: ``core.symlinks``.
+            trust_ctime: ``core.trustctime``.
+            full: ``core.checkStat`` is not ``minimal``.
+            nanoseconds: compare them too, where both sides have them; git, as it is usually built, does not.
+            usual_permissions: of a new plain file; unchanged files with narrower ones are then ``NARROW``.
+            threads: 0 takes as many as pay off.
+            deadline: by ``time.monotonic``.
+            cancel: stops the walk from another thread.
 
         Raises:
             CoreError: ``TIMEOUT``, ``CANCELLED``, or too few descriptors (``IO``).
@@ -170,12 +216,13 @@ class Walker:
             | (lib.TB_STAT_SYMLINKS if symlinks else 0)
             | (lib.TB_STAT_TRUST_CTIME if trust_ctime else 0)
             | (lib.TB_STAT_FULL if full else 0)
+            | (lib.TB_STAT_NSEC if nanoseconds else 0)
             | (lib.TB_STAT_IGNORE_CASE if ignore_case else 0)
-            | lib.TB_STAT_NSEC
         )
         options.stat.threads = threads
         options.stat.index_mtime_ns = index_mtime_ns
         options.stat.usual_permissions = usual_permissions or 0
+        # 0 means none, so a deadline that passed at or before the clock's start is the first nanosecond.
         options.stat.deadline_ns = 0 if deadline is None else max(1, int(deadline * 1_000_000_000))
         options.stat.cancel = ffi.NULL if cancel is None else cancel.pointer
         options.flags = lib.TB_WALK_OLD_STARSTAR if old_starstar else 0

@@ -1,16 +1,17 @@
-/* test_index_stat.c - the stat pass on a small tree of its own, with leaks looked for; and both ways to open a folder. */
+/* test_walk_tracked.c - what is tracked in a small tree, walked with one thread and with several, with leaks looked for. */
 #include "platform.h"
 
-#include "check.h"
-#include "folder.h"
-#include "index.h"
-#include "index_stat.h"
-
-#include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "index.h"
+#include "walk.h"
+
+#include "check.h"
 
 enum { COUNT = 3000 };
 
@@ -80,55 +81,53 @@ static tb_index *make_index(tb_index_entry *entries, char *names)
 
 static void pass(int root, const tb_index *index, uint32_t threads)
 {
-    tb_stat_options options = {.flags = TB_STAT_FULL, .threads = threads};
-    tb_index_stats *stats;
+    static bool seen[COUNT + 3];
+    tb_walker *walker = tb_walker_new();
+    tb_walk_options options = {.stat = {.flags = TB_STAT_FULL, .threads = threads}};
+    tb_walk_result *found;
     tb_error err;
-    CHECK(tb_index_stat(&stats, index, root, &options, &err) == 0);
-    CHECK(stats->count == COUNT + 3 && stats->threads == (threads ? threads : stats->threads));
-    CHECK(stats->status[0] == TB_STAT_CHANGED && stats->values[0].mode == (S_IFREG | 0644));
-    for (uint32_t i = 1; i <= COUNT; i++)
-        CHECK(stats->status[i] == (i % 2 ? TB_STAT_CHANGED : TB_STAT_DELETED));
-    /* the links are not followed */
-    CHECK(stats->status[COUNT + 1] == TB_STAT_DELETED && stats->status[COUNT + 2] == TB_STAT_DELETED);
-    CHECK(stats->tally[TB_STAT_CHANGED] == COUNT / 2 + 1 && stats->tally[TB_STAT_DELETED] == COUNT / 2 + 2);
-    CHECK(stats->stat_calls == COUNT + 1 && stats->notable_count == COUNT + 3);
-    tb_index_stat_free(stats);
+    uint32_t untracked = 0;
+    CHECK(walker && tb_walk(&found, walker, index, root, &options, &err) == 0);
+    CHECK(found->threads == (threads ? threads : found->threads));
+    memset(seen, 0, sizeof seen);
+    for (uint64_t i = 0; i < found->count; i++) {
+        const tb_walk_item *item = &found->items[i];
+        if (item->position < 0) {
+            untracked++; /* the links */
+            CHECK(item->kind == TB_WALK_UNTRACKED && S_ISLNK(item->value.mode));
+            continue;
+        }
+        CHECK(item->position < COUNT + 3 && !seen[item->position]);
+        seen[item->position] = true;
+        /* the links are not followed */
+        bool there = item->position == 0 || (item->position <= COUNT && item->position % 2);
+        CHECK(item->kind == (there ? TB_STAT_CHANGED : TB_STAT_DELETED));
+        CHECK(item->value.mode == (there ? S_IFREG | 0644 : 0));
+    }
+    CHECK(untracked == 2 && found->count == COUNT + 3 + 2);
+    CHECK(found->folders_listed == 4);
+    tb_walk_free(found);
+    tb_walker_free(walker);
 }
 
 static void ended(int root, const tb_index *index)
 {
     int32_t cancel = 1;
-    tb_stat_options options = {.flags = TB_STAT_FULL, .threads = 4, .cancel = &cancel};
-    tb_index_stats *stats;
+    tb_walker *walker = tb_walker_new();
+    tb_walk_options options = {.stat = {.flags = TB_STAT_FULL, .threads = 4, .cancel = &cancel}};
+    tb_walk_result *found;
     tb_error err;
-    CHECK(tb_index_stat(&stats, index, root, &options, &err) == TB_E_CANCELLED && !stats);
+    CHECK(tb_walk(&found, walker, index, root, &options, &err) == TB_E_CANCELLED && !found);
     cancel = 0;
-    options.deadline_ns = 1;
-    CHECK(tb_index_stat(&stats, index, root, &options, &err) == TB_E_TIMEOUT && !stats);
-    CHECK(tb_index_stat(&stats, index, -1, &options, NULL) == TB_E_ARG && !stats);
-}
-
-static void folders(int root, bool by_component)
-{
-    tb_folder_opener opener = {.by_component = by_component};
-    static char longer[5000];
-    struct stat st;
-    int fd = tb_folder_open(&opener, root, "a/b/more", 3);
-    CHECK(fd >= 0 && fstatat(fd, "c", &st, AT_SYMLINK_NOFOLLOW) == 0);
-    (void)close(fd);
-    CHECK(opener.opens >= 1);
-    CHECK(tb_folder_open(&opener, root, "a/none", 6) < 0 && errno == ENOENT);
-    CHECK(tb_folder_open(&opener, root, "a/b/c", 5) < 0 && errno == ENOTDIR);
-    CHECK(tb_folder_open(&opener, root, "link", 4) < 0 && (errno == ELOOP || errno == ENOTDIR));
-    CHECK(tb_folder_open(&opener, root, "link/b", 6) < 0 && (errno == ELOOP || errno == ENOTDIR));
-    CHECK(tb_folder_open(&opener, root, "loose", 5) < 0 && (errno == ELOOP || errno == ENOTDIR));
-    memset(longer, 'x', sizeof longer);
-    CHECK(tb_folder_open(&opener, root, longer, sizeof longer) < 0 && errno == ENAMETOOLONG);
+    options.stat.deadline_ns = 1;
+    CHECK(tb_walk(&found, walker, index, root, &options, &err) == TB_E_TIMEOUT && !found);
+    CHECK(tb_walk(&found, walker, index, -1, &options, NULL) == TB_E_ARG && !found);
+    tb_walker_free(walker);
 }
 
 int main(void)
 {
-    char path[] = "/tmp/tb-test-index-stat-XXXXXX";
+    char path[] = "/tmp/tb-test-walk-tracked-XXXXXX";
     tb_index_entry *entries = malloc((COUNT + 3) * sizeof *entries);
     char *names = malloc((size_t)(COUNT + 3) * 32);
     CHECK(mkdtemp(path) && entries && names);
@@ -142,8 +141,6 @@ int main(void)
     pass(root, index, 2);
     pass(root, index, 7);
     ended(root, index);
-    folders(root, false);
-    folders(root, true);
     int still_free = dup(root);
     CHECK(still_free == first_free); /* nothing was left open */
     (void)close(still_free);

@@ -1,21 +1,23 @@
-"""The same question to git and to the stat pass: which files differ from the index, the race of same-size edits included."""
+"""The same question to git and to the walk: which files differ from the index, the race of same-size edits included."""
 
 from __future__ import annotations
 
 import os
 import random
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
+import stat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from support.index_oracle import SECOND, Repo, agree, sample
-from turnback.native.lib import lib
+from turnback.native.walk import EntryState, Walker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from turnback.native.index import IndexView
+    from turnback.native.index import IndexEntry, IndexView
+    from turnback.native.walk import Item, Kind, Walk
 
 
 @pytest.fixture
@@ -28,40 +30,49 @@ class Look(NamedTuple):
     minimal: bool
 
 
-def differing(repo: Repo, view: IndexView, how: Look, threads: int = 1) -> dict[bytes, bytes]:
-    """Path to the letter that ``git diff-files`` would give, from our stat pass; racy files are read, as git reads them."""
-    letters = {
-        lib.TB_STAT_CHANGED: b"M",
-        lib.TB_STAT_TYPE_CHANGED: b"T",
-        lib.TB_STAT_DELETED: b"D",
-        lib.TB_STAT_IS_FOLDER: b"D",
-    }
+def look(repo: Repo, view: IndexView, index_mtime_ns: int | None = None, **options: Any) -> Walk:
+    """One walk of the repository's tree."""
     fd = os.open(repo.root, os.O_RDONLY)
-    looked = view.stat(
-        fd,
-        os.stat(repo.index).st_mtime_ns,
-        trust_ctime=how.trust_ctime,
-        full=not how.minimal,
-        nanoseconds=False,
-        threads=threads,
+    try:
+        mtime_ns = os.stat(repo.index).st_mtime_ns if index_mtime_ns is None else index_mtime_ns
+        return Walker().walk(view, fd, mtime_ns, **options)
+    finally:
+        os.close(fd)
+
+
+def tracked(walk: Walk) -> dict[int, Item]:
+    """What the index has and doesn't vouch for, by position; no position twice."""
+    items = [(item.position, item) for item in walk.items if item.position is not None]
+    found = dict(items)
+    assert len(found) == len(items)
+    return found
+
+
+def content_differs(repo: Repo, entry: IndexEntry) -> bool:
+    """What git does about a racy file: it reads it."""
+    if entry.mode == 0o120000:
+        content = os.readlink(os.path.join(os.fsencode(repo.root), entry.path))
+        oid = repo.git("hash-object", "--stdin", stdin=content)
+    else:
+        oid = repo.git("hash-object", "--no-filters", "--", entry.path)
+    return oid.strip().decode() != entry.oid.hex()
+
+
+def differing(repo: Repo, view: IndexView, how: Look, threads: int = 1) -> dict[bytes, bytes]:
+    """Path to the letter that ``git diff-files`` would give, from our walk; racy files are read, as git reads them."""
+    walk = look(
+        repo, view, trust_ctime=how.trust_ctime, full=not how.minimal, nanoseconds=False, threads=threads
     )
-    os.close(fd)
-    status = looked.status()
     found = {}
-    for position in looked.positions():
+    for position, item in tracked(walk).items():
         entry = view.entry(position)
-        if status[position] == lib.TB_STAT_RACY:
-            full = os.path.join(os.fsencode(repo.root), entry.path)
-            content = os.readlink(full) if entry.mode == 0o120000 else None
-            oid = (
-                repo.git("hash-object", "--no-filters", "--", entry.path)
-                if content is None
-                else repo.git("hash-object", "--stdin", stdin=content)
-            )
-            if oid.strip().decode() != entry.oid.hex():
+        if item.kind is EntryState.RACY:
+            if content_differs(repo, entry):
                 found[entry.path] = b"M"
-        elif status[position] in letters:
-            found[entry.path] = letters[status[position]]
+        elif item.kind is EntryState.CHANGED:
+            found[entry.path] = b"M" if stat.S_IFMT(item.mode) == stat.S_IFMT(entry.mode) else b"T"
+        elif item.kind in (EntryState.DELETED, EntryState.FOLDER):
+            found[entry.path] = b"D"
     return found
 
 
@@ -210,12 +221,14 @@ def test_what_git_was_asked_to_overlook_is_seen(repo: Repo) -> None:
 def test_skip_worktree_and_sparse_folders_are_left_alone(repo: Repo) -> None:
     repo.git("sparse-checkout", "set", "--cone", "--sparse-index", "docs")
     view = agree(repo)
-    fd = os.open(repo.root, os.O_RDONLY)
-    looked = view.stat(fd, os.stat(repo.index).st_mtime_ns + 9 * SECOND)
-    os.close(fd)
-    skipped = {view.path(i) for i in looked.positions() if looked.status()[i] == lib.TB_STAT_SKIP_WORKTREE}
+    walk = look(repo, view, os.stat(repo.index).st_mtime_ns + 9 * SECOND)
+    skipped = {
+        view.path(position)
+        for position, item in tracked(walk).items()
+        if item.kind is EntryState.SKIP_WORKTREE
+    }
     assert skipped == {b"src/"}
-    assert looked.stat_calls == len(view) - 1
+    assert walk.stat_calls == len(view) - 1
 
 
 def test_a_submodule_is_told_apart(repo: Repo) -> None:
@@ -229,19 +242,17 @@ def test_a_submodule_is_told_apart(repo: Repo) -> None:
     position = view.find(b"sub") or 0
     assert view.entry(position).mode == 0o160000
 
-    def status() -> int:
-        fd = os.open(repo.root, os.O_RDONLY)
-        looked = view.stat(fd, os.stat(repo.index).st_mtime_ns)
-        os.close(fd)
-        return looked.status()[position]
+    def status() -> tuple[Kind | EntryState, int] | None:
+        found = tracked(look(repo, view)).get(position)
+        return None if found is None else (found.kind, stat.S_IFMT(found.mode))
 
-    assert status() == lib.TB_STAT_GITLINK
+    assert status() == (EntryState.GITLINK, stat.S_IFDIR)
     shutil.rmtree(repo.root / "sub")
-    assert status() == lib.TB_STAT_DELETED
+    assert status() == (EntryState.DELETED, 0)
     assert differing(repo, view, how)[b"sub"] == git_says(repo)[b"sub"] == b"D"
     repo.write("sub", "a file")
-    assert status() == lib.TB_STAT_TYPE_CHANGED
-    assert git_says(repo)[b"sub"] == b"T"
+    assert status() == (EntryState.CHANGED, stat.S_IFREG)
+    assert differing(repo, view, how)[b"sub"] == git_says(repo)[b"sub"] == b"T"
 
 
 def test_conflicts_are_always_looked_at(repo: Repo) -> None:
