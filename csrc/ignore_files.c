@@ -27,13 +27,13 @@ static const int64_t YOUNG_COARSE_NS = 2000000000;
 typedef struct known_file {
     struct known_file *next; /* in its bucket; an outdated one stays behind the newer one that replaced it */
     tb_stat_value stat;
-    bool young;
     tb_ignore_list *list;
 } known_file;
 
 struct tb_ignore_files {
     pthread_mutex_t mutex;
     known_file *buckets[BUCKETS];
+    known_file *once; /* too young to be used again: for one walk */
 };
 
 tb_ignore_files *tb_ignore_files_new(void)
@@ -46,18 +46,47 @@ tb_ignore_files *tb_ignore_files_new(void)
     return files;
 }
 
+static void free_all(known_file *file)
+{
+    while (file) {
+        known_file *next = file->next;
+        tb_ignore_list_free(file->list);
+        free(file);
+        file = next;
+    }
+}
+
+/* Of several rows for one inode only the first, the newest, is of any use. */
+static void drop_outdated(known_file *newest)
+{
+    for (known_file **at = &newest->next; *at;) {
+        known_file *file = *at;
+        if (file->stat.ino != newest->stat.ino || file->stat.dev != newest->stat.dev) {
+            at = &file->next;
+            continue;
+        }
+        *at = file->next;
+        file->next = NULL;
+        free_all(file);
+    }
+}
+
+void tb_ignore_files_begin(tb_ignore_files *files)
+{
+    free_all(files->once);
+    files->once = NULL;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (known_file *file = files->buckets[i]; file; file = file->next)
+            drop_outdated(file);
+}
+
 void tb_ignore_files_free(tb_ignore_files *files)
 {
     if (!files)
         return;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        for (known_file *file = files->buckets[i]; file;) {
-            known_file *next = file->next;
-            tb_ignore_list_free(file->list);
-            free(file);
-            file = next;
-        }
-    }
+    for (size_t i = 0; i < BUCKETS; i++)
+        free_all(files->buckets[i]);
+    free_all(files->once);
     (void)pthread_mutex_destroy(&files->mutex);
     free(files);
 }
@@ -120,12 +149,17 @@ static int read_all(char **out, size_t *out_len, int fd, const struct stat *st)
     return 0;
 }
 
-static bool is_young(const tb_stat_value *stat)
+static int64_t now_ns(void)
 {
     struct timespec now;
     if (clock_gettime(CLOCK_REALTIME, &now))
-        return true;
-    int64_t at = (int64_t)now.tv_sec * 1000000000 + (int64_t)now.tv_nsec;
+        return 0; /* everything is young then */
+    return (int64_t)now.tv_sec * 1000000000 + (int64_t)now.tv_nsec;
+}
+
+/* By the time before it was read: what was written after that must show in the stamp. */
+static bool is_young(const tb_stat_value *stat, int64_t at)
+{
     int64_t last = stat->mtime_ns > stat->ctime_ns ? stat->mtime_ns : stat->ctime_ns;
     bool coarse = stat->mtime_ns % SECOND_NS == 0 && stat->ctime_ns % SECOND_NS == 0;
     return at - last < (coarse ? YOUNG_COARSE_NS : YOUNG_NS);
@@ -138,6 +172,7 @@ static int load(const tb_ignore_list **out, tb_ignore_files *files, int folder_f
     size_t len = 0;
     int failed = 0;
     known_file *file = NULL;
+    int64_t started = now_ns();
     /* Non-blocking: what was a file at the stat may be a pipe by now. */
     int fd = openat(folder_fd, ".gitignore", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -157,17 +192,16 @@ static int load(const tb_ignore_list **out, tb_ignore_files *files, int folder_f
         goto out;
     }
     tb_stat_take(&file->stat, &st);
-    file->young = is_young(&file->stat);
     int code = tb_ignore_parse(&file->list, bytes, len);
     if (code) {
         failed = code == TB_IGNORE_E_TOO_BIG ? EFBIG : ENOMEM;
         goto out;
     }
     *out = file->list;
-    size_t bucket = bucket_of(&file->stat);
+    known_file **place = is_young(&file->stat, started) ? &files->once : &files->buckets[bucket_of(&file->stat)];
     (void)pthread_mutex_lock(&files->mutex);
-    file->next = files->buckets[bucket];
-    files->buckets[bucket] = file;
+    file->next = *place;
+    *place = file;
     (void)pthread_mutex_unlock(&files->mutex);
     file = NULL; /* the table owns it now */
 out:
@@ -189,7 +223,7 @@ int tb_ignore_files_get(const tb_ignore_list **out, tb_ignore_files *files, int 
         return 0;
     tb_stat_take(&seen, &st);
     const known_file *known = find(files, &seen);
-    if (known && !known->young) {
+    if (known) {
         *out = known->list;
         return 0;
     }

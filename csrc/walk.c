@@ -287,6 +287,7 @@ int tb_walk(tb_walk_result **out, tb_walker *walker, const tb_index *index, int 
     }
     memset(result, 0, sizeof *result);
     result->arena = arena;
+    tb_ignore_files_begin(walker->files);
     code = parse_text(&excludes_file, &options->excludes_file, err);
     if (!code)
         code = parse_text(&info_exclude, &options->info_exclude, err);

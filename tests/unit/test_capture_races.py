@@ -57,7 +57,7 @@ def captured(
     store = Storing(repository, settings, LIMITS, {}, 0o644, str(scratch), NoPool(), None, writer)
     store.store(found.candidates)
     edits = {**dict.fromkeys(found.deleted), **store.edits}
-    tree = indextree.write(repository, found.view, edits, writer)
+    tree = indextree.write(repository, found.view, edits, writer, [])
     writer.flush()
     return {path: entry for path, entry in repo.ls_tree(tree).items() if path.startswith(b"d/")}, store
 

@@ -61,6 +61,7 @@ class Configuration:
         # The stamps are taken before git reads: a file that changes in between has another one next time.
         candidates = self._candidates()
         before = self._now(candidates)
+        started = time.time_ns()
         rows = self._ask(deadline)
         found = settings.of(self._repository, {key: value for _, key, value in rows})
         files = {*candidates, *self._mentioned(rows)}
@@ -68,8 +69,9 @@ class Configuration:
         after = self._now(sorted(files))
         known = dict(before.files)
         settled = all(path not in known or known[path] == stamp for path, stamp in after.files)
-        young = any(stamp is not None and stamp.young(time.time_ns()) for _, stamp in after.files)
-        if settled and not young:
+        # Young by the time before git read: what was written since then is never old.
+        young = any(stamp is not None and stamp.young(started) for _, stamp in after.files)
+        if settled and not young and before.environment == after.environment:
             self._settings, self._key = found, after
         return found
 

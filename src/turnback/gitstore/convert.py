@@ -28,6 +28,7 @@ def clean(
     paths: Sequence[bytes],
     index: Mapping[bytes, Entry],
     scratch: str,
+    external: Collection[bytes],
     deadline: float | None = None,
 ) -> dict[bytes, str]:
     """Store files as git would, reading them from the tree, and give their blobs' ids.
@@ -40,26 +41,45 @@ def clean(
         index: what the user's index has for these paths (git keeps CR LF where it is stored already) and for ``.gitattributes`` files
             that the tree doesn't have.
         scratch: a folder for the small index; the file is removed again.
+        external: those of the paths that a filter or an encoding applies to.
         deadline: for the processes.
     """
     found: dict[bytes, str] = {}
-    in_halves(paths, lambda batch: found.update(_clean(repository, batch, index, scratch, deadline)))
+    in_halves(
+        paths, lambda batch: found.update(_clean(repository, batch, index, scratch, deadline)), external
+    )
     return found
 
 
-def in_halves(paths: Sequence[bytes], work: Callable[[Sequence[bytes]], object]) -> list[bytes]:
+def in_halves(
+    paths: Sequence[bytes], work: Callable[[Sequence[bytes]], object], external: Collection[bytes]
+) -> list[bytes]:
     """Do something with many paths in one go; where one of them makes git fail, halve until it stands alone. Gives those that failed.
 
-    A driver that isn't installed fails every one of its files: after some, a half that fails is not taken apart any more.
+    A driver that isn't installed fails every one of its files: after some, a half that fails is not taken apart any more. So the paths
+    that something external converts go by themselves, and the others never suffer from them.
+
+    Args:
+        paths: the paths.
+        work: does it, and raises ``GitFailed``.
+        external: those of them that a filter or an encoding applies to.
     """
+    with_filter = [path for path in paths if path in external]
+    without = [path for path in paths if path not in external]
+    return _in_halves(with_filter, work, _PATIENCE) + _in_halves(without, work, len(without))
+
+
+def _in_halves(
+    paths: Sequence[bytes], work: Callable[[Sequence[bytes]], object], patience: int
+) -> list[bytes]:
     failed: list[bytes] = []
-    waiting = [paths]
+    waiting = [paths] if paths else []
     while waiting:
         batch = waiting.pop()
         try:
             work(batch)
         except process.GitFailed:
-            if len(batch) == 1 or len(failed) >= _PATIENCE:
+            if len(batch) == 1 or len(failed) >= patience:
                 failed += batch
             else:
                 half = len(batch) // 2

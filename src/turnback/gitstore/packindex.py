@@ -27,11 +27,17 @@ _FANS = struct.Struct(">256I")
 _OID = 20
 _CHECKSUMS = 2 * _OID
 _LARGEST_SHORT = 0x7FFF_FFFF
+_READ_WHOLE = 1 << 22  # bytes of an index that are read rather than mapped: some 140,000 objects
 _FEW = 64  # so many neighbours are looked through as fast as a guess is made
 
 
 # Where a pack has an object: its offset in bytes, and the CRC-32 of its bytes there.
 Place = tuple[int, int]
+
+
+def _read(descriptor: int) -> bytes:
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read()
 
 
 def encode(places: Mapping[bytes, Place], checksum: bytes, largest_short: int = _LARGEST_SHORT) -> bytes:
@@ -123,7 +129,11 @@ class PackIndex:
         self.pack = path.removesuffix(".idx") + ".pack"
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            # Python keeps a descriptor for each map, and there may be hundreds of packs: only really big ones are mapped.
+            small = os.fstat(descriptor).st_size <= _READ_WHOLE
+            self._map: bytes | mmap.mmap = (
+                _read(descriptor) if small else mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            )
         finally:
             os.close(descriptor)
         start, self._row, self._skip, least = len(MAGIC), _OID, 0, _OID + 8

@@ -74,6 +74,7 @@ class Comparison:
         self.inexact: list[tuple[IndexEntry, str, int]] = []
         self.files_read = 0
         self._waiting: list[tuple[IndexEntry, bytes]] = []
+        self._external: set[bytes] = set()
         self._size = 0
 
     def at(self, entries: Sequence[IndexEntry]) -> None:
@@ -129,6 +130,8 @@ class Comparison:
             self._inexact(entry, data)  # what is stored is written as it is, and it is something else
         else:
             self._waiting.append((entry, data))
+            if conversion.driver or conversion.encoding:
+                self._external.add(entry.path)
             self._size += len(data)
 
     def _is_lfs(self, oid: str, stored_size: int, size: int) -> bool:
@@ -168,7 +171,7 @@ class Comparison:
                     else:
                         self._inexact(entry, data)
 
-        for path in convert.in_halves(list(batch), compare):
+        for path in convert.in_halves(list(batch), compare, self._external):
             self._inexact(*batch[path])
 
 

@@ -22,6 +22,8 @@ from turnback.native.lib import CoreError, ErrorCode
 from turnback.native.walk import EntryState, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from turnback.gitstore.ignore import Rules
     from turnback.gitstore.repo import Repository
     from turnback.gitstore.settings import Settings
@@ -110,6 +112,26 @@ def scan(
     look = _Look(repository, settings, rules, usual, deadline)
     look.all()
     return look.done()
+
+
+def unvouched(repository: Repository, view: IndexView, wanted: Iterable[bytes]) -> list[Candidate]:
+    """Tracked files as candidates, although the index vouches for them: their blobs are gone, so they have to be read."""
+    found = []
+    for path in wanted:
+        position = view.find(path, 0)
+        try:
+            status = os.lstat(os.path.join(os.fsencode(repository.path), path))
+        except OSError:
+            continue
+        if position is not None:
+            entry = view.entry(position)
+            index = Entry(entry.mode, entry.oid.hex())
+            link = stat.S_ISLNK(status.st_mode)
+            permissions = stat.S_IMODE(status.st_mode)
+            found.append(
+                Candidate(path, entry.mode, status.st_size, permissions, link, index, True, Stamp.of(status))
+            )
+    return found
 
 
 class _Look:

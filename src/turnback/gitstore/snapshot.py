@@ -111,7 +111,12 @@ def _take(
     edits: dict[bytes, Entry | None] = dict.fromkeys(found.deleted)
     edits.update({repo.path: Entry(GITLINK, repo.commit) for repo in found.nested if repo.commit is not None})
     edits.update(store.edits)
-    tree = indextree.write(repository, found.view, edits, writer)
+    absent: list[bytes] = []
+    tree = indextree.write(repository, found.view, edits, writer, absent)
+    if absent:
+        store.store(scanning.unvouched(repository, found.view, absent))
+        edits.update(store.edits)
+        tree = indextree.write(repository, found.view, edits, writer, [])
     writer.flush()
     raw = list(store.raw)
     vouched = None if cache_file is None else repository.kept.vouched(cache_file)

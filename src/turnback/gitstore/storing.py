@@ -246,6 +246,7 @@ class Storing:
                 list(to_clean),
                 {**self.attributes, **index},
                 self.scratch,
+                _external(to_clean),
                 self.limits.deadline,
             )
         doubtful: dict[bytes, _Waiting] = {}
@@ -289,8 +290,13 @@ class Storing:
                     if not _holds(os.path.join(os.fsencode(out), path), doubtful[path].data):
                         self._keep(doubtful[path])
 
-        for path in convert.in_halves(list(doubtful), compare):
+        for path in convert.in_halves(list(doubtful), compare, _external(doubtful)):
             self._keep(doubtful[path])
+
+
+def _external(waiting: Mapping[bytes, _Waiting]) -> set[bytes]:
+    """Those paths that a filter or an encoding applies to."""
+    return {path for path, one in waiting.items() if one.conversion.driver or one.conversion.encoding}
 
 
 def _oid_of(candidate: Candidate) -> str | None:

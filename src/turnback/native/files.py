@@ -263,7 +263,10 @@ def only_folders(folder: int, name: bytes) -> bool:
         return False
     try:
         return all(only_folders(inside, os.fsencode(found)) for found in os.listdir(inside))
-    except OSError:
+    except (
+        OSError,
+        RecursionError,
+    ):  # nested deeper than can be looked into: then it isn't known, and nothing is removed
         return False
     finally:
         os.close(inside)

@@ -288,7 +288,8 @@ class Applier:
             return True
         found = glance(at, item.name)
         if found is not None and item.after is not None and found.same_thing(item.after):
-            self.holding.discard(at, item)
+            # It had the name for a while, so somebody may have it open: it is let go of like any displaced file.
+            self.holding.drop(at, item)
             return True
         self._give_back(at, item, folder, name, None)
         return False
@@ -304,7 +305,7 @@ class Applier:
             return True
         out = glance(at, item.name)
         if out is not None and item.after is not None and out.same_thing(item.after):
-            self.holding.discard(at, item)
+            self.holding.drop(at, item)
             return True
         self._give_back(at, item, folder, name, held)
         return False
@@ -317,8 +318,8 @@ class Applier:
             give_name(at, aside, folder, name)
             return False
         give_name(at, item.name, folder, name)
-        os.unlink(aside, dir_fd=at)
-        item.over = True
+        take_away(at, aside, at, item.name)
+        self.holding.drop(at, item)
         return True
 
     # the end

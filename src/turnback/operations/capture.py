@@ -234,8 +234,17 @@ def publish(
             data["mid_turn"] = True
         context.log.append([Record("checkpoint.reused", data)], durable=durable)
         return Taken(agent.id, latest["checkpoint"], reused=True)
-    row = _publish_new(context, agent, captured, moment, latest)
-    context.log.append([Record("checkpoint.taken", dict(row))], durable=durable)
+    with ExitStack() as made:
+        row = _publish_new(context, agent, captured, moment, latest, made)
+        try:
+            context.log.append([Record("checkpoint.taken", dict(row))], durable=durable)
+        except BaseException:
+            # A ref without a record would make every later window a gap. The record may be there all the same: an error can come after it.
+            with suppress(TurnbackError, OSError):
+                if row["checkpoint"] in context.state().agent(agent.id).checkpoints:
+                    made.pop_all()
+            raise
+        made.pop_all()
     return Taken(agent.id, row["checkpoint"], reused=False)
 
 
@@ -245,8 +254,9 @@ def _publish_new(
     captured: Sequence[Captured],
     moment: Moment,
     latest: CheckpointRow | None,
+    keep: ExitStack,
 ) -> CheckpointRow:
-    """All commits, then all refs; an id whose ref somebody has already is skipped (V-159)."""
+    """All commits, then all refs; an id whose ref somebody has already is skipped (V-159). ``keep`` gets what deletes the refs again."""
     number = agent.next_checkpoint
     at = context.clock.now()
     while True:
@@ -270,7 +280,7 @@ def _publish_new(
                 # The id was used by a log that is gone, or by a process that was killed before its record: never overwrite it.
                 number += 1
                 continue
-            made.pop_all()
+            keep.push(made.pop_all())
         checkpoint_row: CheckpointRow = {
             "agent": agent.id,
             "checkpoint": checkpoint,

@@ -99,9 +99,10 @@ class Contents:
             out = convert.smudge(repository, {path: files[path] for path in batch}, attributes, folder)
             self._smudged.update(dict.fromkeys(batch, out))
 
-        failed = convert.in_halves(sorted(files), write)
+        plain = set(self._unfiltered(sorted(files), attributes))
+        failed = convert.in_halves(sorted(files), write, files.keys() - plain)
         self.unavailable.update(failed)
-        unfiltered = self._unfiltered(failed, attributes)
+        unfiltered = [path for path in failed if path in plain]
         if unfiltered:
             # No filter's fault: a full disk, say. To leave these alone would look as if nothing had gone wrong.
             name = paths.text(unfiltered[0])
@@ -209,4 +210,4 @@ def _cleaned(part: TreePlan, doubtful: dict[bytes, Look], scratch: str) -> dict[
         for path, entry in trees.lookup(part.repository, part.captured.snapshot.tree, wanted).items()
         if entry.mode not in (LINK, FOLDER)
     }
-    return convert.clean(part.repository, list(doubtful), index, scratch)
+    return convert.clean(part.repository, list(doubtful), index, scratch, ())
