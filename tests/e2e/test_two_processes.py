@@ -140,6 +140,8 @@ def shared_tree(repo: GitRepo, tmp_path: Path, seconds: float) -> None:
 def trees_of_their_own(repo: GitRepo, tmp_path: Path, seconds: float) -> None:
     repo.git("config", "user.name", "An Agent")
     repo.git("config", "user.email", "agent@example.org")
+    # Else the agents' own `git commit` starts a gc sooner or later, which packs the refs that are compared below.
+    repo.git("config", "gc.auto", "0")
     workspace = Workspace.open(repo.path, state_dir=tmp_path / "state")
     roots = {}
     for name in ("a1", "a2"):
