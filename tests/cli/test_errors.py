@@ -208,6 +208,17 @@ def test_an_agent_has_to_be_named_when_there_are_several(command: Command, turns
     assert command.json("log")["agent"] == "a5"
 
 
+def test_below_a_repository_its_top_is_named(command: Command, repo: GitRepo) -> None:
+    """A hint only: nothing is opened there, and who names a folder means it."""
+    repo.write("src/deep/a.py", "a\n")
+    below = Command(repo.path / "src" / "deep", {})
+    error = below.fails("not_found.agent", 3, "log")
+    assert error["message"].endswith(f"run this there, or with: turnback --workspace={repo.path}")
+    meant = command.fails("not_found.agent", 3, "--workspace=src", "log")
+    assert meant["message"].endswith("add one with: turnback --workspace=src agent add main --repo=.")
+    assert command.fails("not_found.agent", 3, "log")["message"].endswith("turnback agent add main --repo=.")
+
+
 def test_without_an_agent_the_way_to_add_one_is_told(command: Command) -> None:
     """The sentence ends with a command that can be pasted."""
     error = command.fails("not_found.agent", 3, "save")

@@ -133,8 +133,27 @@ class Session:
 def _nobody(session: Session, *, archived: bool) -> str:
     if archived:
         return "every agent here is archived; name one with --agent, or list them with: turnback agent list"
+    folder = session.workspace.folder
+    top = _repository_above(folder)
+    if session.folder is None and top is not None:
+        # Told, never taken: whoever keeps agents for a subfolder says so with --workspace.
+        return (
+            f"there is no agent in {visible(folder)} yet; it lies inside of the repository {visible(top)}: "
+            f"if that is meant, run this there, or with: {shlex.join(['turnback', '--workspace=' + visible(top)])}"
+        )
     how = session.command("agent", "add", "main", "--repo=.")
-    return f"there is no agent in {visible(session.workspace.folder)} yet; add one with: {how}"
+    return f"there is no agent in {visible(folder)} yet; add one with: {how}"
+
+
+def _repository_above(folder: str) -> str | None:
+    """The nearest folder above this one that holds a ``.git``, when this one holds none itself."""
+    if os.path.lexists(os.path.join(folder, ".git")):
+        return None
+    while (above := os.path.dirname(folder)) != folder:
+        folder = above
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return folder
+    return None
 
 
 def dumps(value: dict[str, Any]) -> bytes:

@@ -58,8 +58,8 @@ def end_interrupted(context: Context, agent_id: str) -> bool:
     }
     reason = (
         f"a rollback of {agent_id} to {started['checkpoint']} was cut off; the files may be half way. "
-        f"{started['safety']} holds the state before it: turnback agent rollback --agent={agent_id} "
-        f"--checkpoint={started['safety']} --restore=files --dry-run"
+        f"{started['safety']} holds the state before it; this shows how to go back there, and asks: "
+        f"turnback undo --agent={agent_id} {started['safety']}"
     )
     context.log.append(
         [
