@@ -102,7 +102,7 @@ def _moved(facts: HeadFacts) -> str | None:
     if facts.now_branch != facts.target_branch:
         return f"HEAD is {_where(facts.now_branch)} and was {_where(facts.target_branch)} at the checkpoint"
     if not facts.is_ancestor:
-        return "the checkpoint's commit is no ancestor of HEAD any more (a rebase or an amend, say)"
+        return "the checkpoint's commit is no ancestor of HEAD any more (after a rebase, an amend, or going back to before it)"
     return None
 
 
