@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.children import Child
+from support.command import Command
 from support.rollbacks import Scene
 from support.stands import Before, Stand, in_place, lost, worktree
 
@@ -97,10 +98,38 @@ def test_no_kill_loses_a_byte_and_the_way_back_is_whole(stand: Stand, step: int)
         attention = scene.ws._context.state().agents[scene.agent.id].attention[-1]
         assert attention["kind"] == "review"
         assert safety in attention["reason"], where
+        assert scene.agent.show().cut_off == {"checkpoint": "k1", "safety": safety}, where
         assert scene.back(safety, outside="overwrite", keep_head=True).exact, where
+        assert scene.agent.show().cut_off is None, where
         assert scene.contents() == before.contents(), where
         assert hidden(stand) == [], where
     assert began > 60 / step / 2
+
+
+@pytest.mark.contract("V-303")
+def test_a_person_is_told_first(stand: Stand) -> None:
+    """By the list, by the agent's description and by undo, with the command that goes back; until the agent works on."""
+    scene = stand.scene
+    command = Command(scene.source.path, {})
+    state = f"--state-dir={scene.state_dir}"
+    stand.begin()
+    with Child(KILLER, str(scene.source.path), str(scene.state_dir), scene.agent.id, stand.plan) as child:
+        child.say("95")
+        assert child.hear() == "killed"
+    words = f"The rollback of {scene.agent.id} to k1 was cut off"
+    way = f"turnback undo --agent={scene.agent.id} k"
+    for verb in (["log", f"--agent={scene.agent.id}"], ["agent", "show", scene.agent.id]):
+        out = command(state, *verb).out
+        assert words in out
+        assert way in out
+    safety = scene.events("agent.rollback_started")[-1]["data"]["safety"]
+    back = [state, "undo", f"--agent={scene.agent.id}", "--outside=overwrite", "--keep-head", safety]
+    scene.tree.write("later.txt", "so that something differs, wherever it was killed\n")
+    assert words in command(*back, code=5).out
+    scene.reopen()
+    with scene.agent.turn():
+        pass
+    assert words not in command(state, "log", f"--agent={scene.agent.id}").out
 
 
 def leftovers(stand: Stand) -> list[str]:

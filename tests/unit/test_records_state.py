@@ -249,7 +249,7 @@ def test_a_rollback_is_open_until_it_ends() -> None:
     expected = [{"repo": ".", "tree": "6" * 40}]
     after(state, Record("rollback.ended", {**base, "ok": True, "after": "k4", "expected": expected}))
     assert state.agent("a2").rollback is None
-    one = {**base, "started": 3, "ended": 4, "after": "k4", "expected": expected, "ok": True}
+    one = {**base, "started": 3, "ended": 4, "after": "k4", "expected": expected, "ok": True, "code": None}
     assert state.rollbacks == [one]
     assert reloaded(state).rollbacks == [one]
 
@@ -265,7 +265,9 @@ def test_the_end_of_a_rollback_that_was_never_started_is_kept() -> None:
         "code": "failed.x",
     }
     state = folded(added("a2"), Record("rollback.ended", data))
-    assert [(row["started"], row["ok"], row["after"]) for row in state.rollbacks] == [(None, False, None)]
+    assert [(row["started"], row["ok"], row["after"], row["code"]) for row in state.rollbacks] == [
+        (None, False, None, "failed.x")
+    ]
 
 
 def test_a_note_waits_until_it_is_delivered() -> None:

@@ -9,7 +9,7 @@ from turnback.cli import points
 from turnback.cli.options import agent_option, count, text
 from turnback.cli.render import path_text, visible
 from turnback.cli.render_diff import file_lines, patch_lines
-from turnback.cli.render_list import checkpoint_table
+from turnback.cli.render_list import checkpoint_table, cut_off_lines
 from turnback.clock import Clock
 from turnback.errors import NotFound
 
@@ -99,6 +99,7 @@ def _checkpoints(args: argparse.Namespace, session: Session) -> None:
 
 
 def _list_lines(page: dict[str, Any], agent: Agent) -> Iterator[str]:
+    yield from cut_off_lines(agent.show().to_dict())
     if not page["checkpoints"]:
         yield f"No checkpoint of {agent.id} here yet."
     else:

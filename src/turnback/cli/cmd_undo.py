@@ -13,6 +13,7 @@ from turnback.cli import points
 from turnback.cli.cmd_rollback import real_call, undisturbed
 from turnback.cli.options import agent_option, boolean, text
 from turnback.cli.render import error_lines, visible
+from turnback.cli.render_list import cut_off_lines
 from turnback.cli.render_plan import done_lines, is_empty, plan_lines
 from turnback.errors import Conflict, Unsupported
 
@@ -45,6 +46,8 @@ def register(verbs: Verbs) -> None:
 
 def _undo(args: argparse.Namespace, session: Session) -> None:
     agent = session.choose(args.agent)
+    if not session.as_json:
+        session.terminal.say(cut_off_lines(agent.show().to_dict()))
     choice = argparse.Namespace(
         agent=agent.id,
         checkpoint=args.checkpoint or points.before_last_turn(session.workspace, agent),

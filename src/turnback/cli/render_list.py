@@ -11,6 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
+def cut_off_lines(agent: dict[str, Any]) -> list[str]:
+    """What a person has to know first when the agent's last rollback was cut off (V-303); nothing otherwise."""
+    found = agent.get("cut_off")
+    if found is None:
+        return []
+    name, safety = agent["agent"], found["safety"]
+    return [
+        f"The rollback of {name} to {found['checkpoint']} was cut off, so the files may be half way.",
+        f"{safety} holds the state before it: turnback undo --agent={name} {safety}",
+    ]
+
+
 def checkpoint_table(
     items: Sequence[dict[str, Any]], changed: Mapping[str, int | None], now: int
 ) -> Iterator[str]:
@@ -88,6 +100,8 @@ def agent_lines(item: dict[str, Any]) -> Iterator[str]:
         dropped = ", dropped by a rollback" if turn["dropped"] else ""
         prompt = f": {_short(turn['prompt'])}" if turn.get("prompt") else ""
         yield f"    {turn['turn']} ({ended}{dropped}){prompt}"
+    for line in cut_off_lines(item):
+        yield f"  {line}"
     if item.get("note"):
         yield f"  before its next prompt it will be told: {_short(item['note'])}"
 

@@ -125,7 +125,17 @@ def _info(state: State, agent: AgentState) -> AgentInfo:
         children=tuple(sorted(child.id for child in state.children(agent.id))),
         binding=None if agent.binding is None else dict(agent.binding),
         note=agent.note,
+        cut_off=_cut_off(state, agent),
     )
+
+
+def _cut_off(state: State, agent: AgentState) -> dict[str, Any] | None:
+    last = next((row for row in reversed(state.rollbacks) if row["agent"] == agent.id), None)
+    if last is None or last.get("code") != recovery.INTERRUPTED:
+        return None
+    if any(turn.start_seq > last["ended"] for turn in agent.turns.values()):
+        return None
+    return {"checkpoint": last["checkpoint"], "safety": last["safety"]}
 
 
 def guarded(state: State, agent: AgentState) -> bool:

@@ -256,9 +256,13 @@ class RollbackDone(Result):
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo(Result):
-    """``agent show``: an agent as the log has it now."""
+    """``agent show``: an agent as the log has it now.
 
-    optional: ClassVar[frozenset[str]] = frozenset({"parent", "harness", "binding", "note"})
+    ``cut_off`` is ``{checkpoint, safety}`` of its last rollback when that one was cut off (the process was killed, say) and no turn began since: the
+    files may be half way, and ``safety`` holds the state before it (V-303).
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"parent", "harness", "binding", "note", "cut_off"})
 
     agent: str
     state: str
@@ -273,3 +277,4 @@ class AgentInfo(Result):
     children: tuple[str, ...]
     binding: dict[str, Any] | None = None
     note: str | None = None
+    cut_off: dict[str, Any] | None = None

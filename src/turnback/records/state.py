@@ -44,7 +44,7 @@ class State:
         created: data of ``log.created``, or None for an empty log.
         agents: by id, in the order they were added.
         captures: every capture of every agent, in log order.
-        rollbacks: ``{agent, checkpoint, restore, started, ended, safety, after, expected, ok}`` of each rollback that has ended;
+        rollbacks: ``{agent, checkpoint, restore, started, ended, safety, after, expected, ok, code}`` of each rollback that has ended;
             ``started`` and ``ended`` are places in the log (``started`` None when its start is not in it).
         unknown: ``(seq, type)`` of the records that this version does not know.
     """
@@ -339,6 +339,7 @@ def _rollback_ended(state: State, seq: int, data: dict[str, Any]) -> None:
             "after": data.get("after"),
             "expected": data.get("expected"),
             "ok": data["ok"],
+            "code": data.get("code"),
         }
     )
 
