@@ -117,7 +117,7 @@ def test_a_person_is_told_first(stand: Stand) -> None:
         child.say("95")
         assert child.hear() == "killed"
     words = f"The rollback of {scene.agent.id} to k1 was cut off"
-    way = f"turnback undo --agent={scene.agent.id} k"
+    way = f"turnback {state} undo --agent={scene.agent.id} k"
     for verb in (["log", f"--agent={scene.agent.id}"], ["agent", "show", scene.agent.id]):
         out = command(state, *verb).out
         assert words in out

@@ -83,12 +83,12 @@ def _add(args: argparse.Namespace, session: Session) -> None:
         force=args.force,
     )
     info = agent.show()
-    session.show(info, agent_lines(info.to_dict()))
+    session.show(info, agent_lines(info.to_dict(), session.command))
 
 
 def _show(args: argparse.Namespace, session: Session) -> None:
     info = session.agent(_id(args)).show()
-    session.show(info, agent_lines(info.to_dict()))
+    session.show(info, agent_lines(info.to_dict(), session.command))
 
 
 def _list(_args: argparse.Namespace, session: Session) -> None:
@@ -100,4 +100,4 @@ def _archive(args: argparse.Namespace, session: Session) -> None:
     agent = session.agent(_id(args))
     agent.archive()
     info = agent.show()
-    session.show(info, agent_lines(info.to_dict()))
+    session.show(info, agent_lines(info.to_dict(), session.command))

@@ -95,11 +95,11 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
 def _checkpoints(args: argparse.Namespace, session: Session) -> None:
     agent = session.choose(args.agent)
     page = agent.checkpoints(turn=args.turn, before=args.before, limit=args.limit)
-    session.show(page, _list_lines(page.to_dict(), agent))
+    session.show(page, _list_lines(page.to_dict(), agent, session))
 
 
-def _list_lines(page: dict[str, Any], agent: Agent) -> Iterator[str]:
-    yield from cut_off_lines(agent.show().to_dict())
+def _list_lines(page: dict[str, Any], agent: Agent, session: Session) -> Iterator[str]:
+    yield from cut_off_lines(agent.show().to_dict(), session.command)
     if not page["checkpoints"]:
         yield f"No checkpoint of {agent.id} here yet."
     else:

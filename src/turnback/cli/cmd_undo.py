@@ -47,7 +47,7 @@ def register(verbs: Verbs) -> None:
 def _undo(args: argparse.Namespace, session: Session) -> None:
     agent = session.choose(args.agent)
     if not session.as_json:
-        session.terminal.say(cut_off_lines(agent.show().to_dict()))
+        session.terminal.say(cut_off_lines(agent.show().to_dict(), session.command))
     choice = argparse.Namespace(
         agent=agent.id,
         checkpoint=args.checkpoint or points.before_last_turn(session.workspace, agent),

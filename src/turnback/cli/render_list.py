@@ -8,18 +8,23 @@ from turnback import clock
 from turnback.cli.render import age, count, table, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
-def cut_off_lines(agent: dict[str, Any]) -> list[str]:
-    """What a person has to know first when the agent's last rollback was cut off (V-303); nothing otherwise."""
+def cut_off_lines(agent: dict[str, Any], command: Callable[..., str]) -> list[str]:
+    """What a person has to know first when the agent's last rollback was cut off (V-303); nothing otherwise.
+
+    Args:
+        agent: its members.
+        command: makes a command line for this very workspace out of words.
+    """
     found = agent.get("cut_off")
     if found is None:
         return []
     name, safety = agent["agent"], found["safety"]
     return [
         f"The rollback of {name} to {found['checkpoint']} was cut off, so the files may be half way.",
-        f"{safety} holds the state before it: turnback undo --agent={name} {safety}",
+        f"{safety} holds the state before it: {command('undo', f'--agent={name}', safety)}",
     ]
 
 
@@ -81,7 +86,7 @@ def agent_table(items: Sequence[dict[str, Any]]) -> Iterator[str]:
     return table(heads, rows)
 
 
-def agent_lines(item: dict[str, Any]) -> Iterator[str]:
+def agent_lines(item: dict[str, Any], command: Callable[..., str]) -> Iterator[str]:
     """One agent, its trees and its turns; a dropped turn is marked, since its files are gone and the log still has it."""
     guarded = "; a person's work may lie there, so only a person rolls it back" if item["guarded"] else ""
     yield f"{item['agent']}: {item['state']}, {item['isolation']}{guarded}"
@@ -100,7 +105,7 @@ def agent_lines(item: dict[str, Any]) -> Iterator[str]:
         dropped = ", dropped by a rollback" if turn["dropped"] else ""
         prompt = f": {_short(turn['prompt'])}" if turn.get("prompt") else ""
         yield f"    {turn['turn']} ({ended}{dropped}){prompt}"
-    for line in cut_off_lines(item):
+    for line in cut_off_lines(item, command):
         yield f"  {line}"
     if item.get("note"):
         yield f"  before its next prompt it will be told: {_short(item['note'])}"
