@@ -32,7 +32,6 @@ class Kept:
         configuration: git's settings.
         walker: with the parsed ignore files.
         lock: held by whoever uses any of it.
-        parsed: how often the index was parsed, for tests.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -40,7 +39,6 @@ class Kept:
         self.lock = threading.Lock()
         self.configuration = Configuration(repository)
         self.walker = Walker()
-        self.parsed = 0
         self._caches: dict[str, DirtyCache] = {}
         self._proofs: dict[str, Vouched] = {}
         self._index: Index | None = None
@@ -77,7 +75,6 @@ class Kept:
         if key is not None and key == self._key and self._index is not None:
             return self._index
         found = indexes.read(self._repository)
-        self.parsed += 1
         # Keyed by what was there before the read: if the file was replaced in between, the next look finds another key. Of a split
         # index this file is only a part.
         self._index, self._key = found, None if found.view.is_split else key

@@ -126,24 +126,3 @@ def write_commit(repository: Repository, tree: str, parents: list[str], message:
     with translated(repository, "making a commit"):
         signature = pygit2.Signature(*IDENTITY, at // 1000, 0)
         return str(repository.libgit2.create_commit(None, signature, signature, message, tree, parents))
-
-
-def commit_tree(repository: Repository, commit: str) -> str:
-    """The tree of a commit.
-
-    Raises:
-        MissingObject: the commit isn't there.
-    """
-    with translated(repository, "reading a commit"):
-        found = repository.libgit2[commit]
-        return str(getattr(found, "tree_id"))  # noqa: B009 - pygit2 types the lookup as a bare Object
-
-
-def commit_message(repository: Repository, commit: str) -> str:
-    """The message of a commit.
-
-    Raises:
-        MissingObject: the commit isn't there.
-    """
-    with translated(repository, "reading a commit"):
-        return str(getattr(repository.libgit2[commit], "message"))  # noqa: B009 - as above

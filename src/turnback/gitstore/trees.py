@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from turnback.changes import FOLDER, GITLINK, Change, Entry
+from turnback.changes import FOLDER, Change, Entry
 from turnback.errors import Failed
 from turnback.gitstore import objects
 from turnback.gitstore.writer import ObjectWriter
@@ -95,11 +95,6 @@ def lookup(repository: Repository, tree: str | None, paths: Iterable[bytes]) -> 
 def walk(repository: Repository, tree: str | None) -> dict[bytes, Entry]:
     """Every file, link and gitlink of a tree, by path."""
     return {change.path: change.new for change in changes(repository, None, tree) if change.new is not None}
-
-
-def gitlinks(repository: Repository, tree: str) -> dict[bytes, str]:
-    """The gitlinks of a tree: path to commit."""
-    return {path: entry.oid for path, entry in walk(repository, tree).items() if entry.mode == GITLINK}
 
 
 def edited(repository: Repository, base: str | None, edits: Mapping[bytes, Entry | None]) -> str:
