@@ -18,6 +18,8 @@
 #endif
 #endif
 
+#include "grow.h"
+
 #include "banned.h"
 
 enum { BUFFER = 1 << 16 };
@@ -65,27 +67,12 @@ static uint32_t type_of(unsigned char type, int fd, const char *name, uint64_t *
                                  : TB_NAME_OTHER;
 }
 
-static int grow(void **memory, size_t *room, size_t wanted, size_t size)
-{
-    size_t more = *room ? *room : 64;
-    while (more < wanted)
-        more *= 2;
-    if (more == *room)
-        return 0;
-    void *moved = realloc(*memory, more * size);
-    if (!moved)
-        return ENOMEM;
-    *memory = moved;
-    *room = more;
-    return 0;
-}
-
 /* While names are added their bytes may move, so the pointers are set at the end: names lie one behind the other. */
 static int add(tb_listing *listing, const char *name, size_t len, uint32_t type)
 {
-    int failed = grow((void **)&listing->names, &listing->room, listing->count + 1, sizeof *listing->names);
+    int failed = tb_grow((void **)&listing->names, &listing->room, listing->count + 1, sizeof *listing->names);
     if (!failed)
-        failed = grow((void **)&listing->bytes, &listing->bytes_room, listing->bytes_used + len + 1, 1);
+        failed = tb_grow((void **)&listing->bytes, &listing->bytes_room, listing->bytes_used + len + 1, 1);
     if (failed)
         return failed;
     memcpy(listing->bytes + listing->bytes_used, name, len + 1);

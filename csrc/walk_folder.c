@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "grow.h"
 #include "index_children.h"
 #include "stat_data.h"
 
@@ -128,7 +129,7 @@ static bool listed_folded(const tb_walk_worker *worker, const tb_index_child *fo
 static int join(tb_walk_worker *worker, const tb_walk_folder *folder, const tb_name *name, size_t *len)
 {
     size_t at = folder->path_len ? folder->path_len + 1 : 0;
-    if (tb_walk_grow((void **)&worker->path, &worker->path_room, at + name->len + 1, 1))
+    if (tb_grow((void **)&worker->path, &worker->path_room, at + name->len + 1, 1))
         return tb_walk_no_memory(worker);
     if (at) {
         memcpy(worker->path, folder->path, folder->path_len);

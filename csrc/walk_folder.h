@@ -67,9 +67,8 @@ typedef struct tb_walk_worker {
     tb_error err;
 } tb_walk_worker;
 
-/* walk_report.c: what was found. All return 0 or a code that is also in worker->err; tb_walk_grow 0 or -1. */
+/* walk_report.c: what was found. All return 0 or a code that is also in worker->err. */
 int tb_walk_no_memory(tb_walk_worker *worker);
-int tb_walk_grow(void **memory, size_t *room, size_t wanted, size_t size);
 int tb_walk_report(tb_walk_worker *worker, uint32_t kind, int64_t position, const tb_stat_value *value);
 int tb_walk_report_path(tb_walk_worker *worker, uint32_t kind, const char *path, size_t len, const tb_stat_value *value);
 int tb_walk_later(tb_walk_worker *worker, const tb_walk_folder *parent, const char *path, size_t len, uint32_t start,

@@ -3,10 +3,10 @@
 
 #include "walk_folder.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
+#include "grow.h"
 
 #include "banned.h"
 
@@ -15,24 +15,9 @@ int tb_walk_no_memory(tb_walk_worker *worker)
     return tb_fail_memory(&worker->err);
 }
 
-int tb_walk_grow(void **memory, size_t *room, size_t wanted, size_t size)
-{
-    size_t more = *room ? *room : 64;
-    while (more < wanted)
-        more *= 2;
-    if (more == *room)
-        return 0;
-    void *moved = realloc(*memory, more * size);
-    if (!moved)
-        return -1;
-    *memory = moved;
-    *room = more;
-    return 0;
-}
-
 static tb_walk_item *new_item(tb_walk_worker *worker, uint32_t kind, int64_t position)
 {
-    if (tb_walk_grow((void **)&worker->items, &worker->room, worker->count + 1, sizeof *worker->items))
+    if (tb_grow((void **)&worker->items, &worker->room, worker->count + 1, sizeof *worker->items))
         return NULL;
     tb_walk_item *item = &worker->items[worker->count++];
     memset(item, 0, sizeof *item);
@@ -53,7 +38,7 @@ int tb_walk_report(tb_walk_worker *worker, uint32_t kind, int64_t position, cons
 
 int tb_walk_report_path(tb_walk_worker *worker, uint32_t kind, const char *path, size_t len, const tb_stat_value *value)
 {
-    if (tb_walk_grow((void **)&worker->names, &worker->names_room, worker->names_used + len + 1, 1))
+    if (tb_grow((void **)&worker->names, &worker->names_room, worker->names_used + len + 1, 1))
         return tb_walk_no_memory(worker);
     int code = tb_walk_report(worker, kind, -1, value);
     if (code)
@@ -71,7 +56,7 @@ int tb_walk_later(tb_walk_worker *worker, const tb_walk_folder *parent, const ch
                  uint32_t end)
 {
     tb_walk_folder *folder = tb_arena_array(worker->arena, 1, sizeof *folder);
-    if (!folder || tb_walk_grow((void **)&worker->found, &worker->found_room, worker->found_count + 1, sizeof *worker->found))
+    if (!folder || tb_grow((void **)&worker->found, &worker->found_room, worker->found_count + 1, sizeof *worker->found))
         return tb_walk_no_memory(worker);
     memset(folder, 0, sizeof *folder);
     folder->parent = (tb_walk_folder *)(uintptr_t)parent;
